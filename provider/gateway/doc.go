@@ -1,0 +1,61 @@
+// Package gateway is the adapter for providers that speak Fusebox's own generic
+// JSON contract; provider/simulator is a server for it. The contract, in full:
+//
+// Authentication: "Authorization: Bearer KEY". A wrong key is 401, a forbidden
+// account 403; neither executes anything. Every answer carries "Request-Id".
+//
+// # POST /payments — make a charge
+//
+// Headers "Content-Type: application/json" and "Idempotency-Key" (1–255 printable
+// ASCII characters). Body:
+//
+//	{"reference": "our payment id", "amount": 4900, "currency": "EUR",
+//	 "description": "...", "order_ref": "...", "customer": {"name": "...", "email": "..."}}
+//
+// The amount is an integer in the currency's ISO minor unit. Answers:
+//
+//	200 {"id":"pay_…","reference":"…","status":"succeeded","amount":4900,"currency":"EUR",
+//	     "created_at":"RFC 3339","idempotency_key":"…"}
+//	202 the same with status "processing": decided later, told by event
+//	200 with status "requires_action" and "action_url"
+//	402 {"error":{"code":"card_declined","message":"…"},"id":"pay_…","status":"failed",…}
+//	400, 422 {"error":{"code":"invalid_request","message":"…","field":"…"}}; not executed
+//	400 {"error":{"code":"idempotency_key_reused",…}}: same key, other parameters
+//	409 {"error":{"code":"idempotency_key_in_use",…}}: the first call is still running
+//	429 with Retry-After (seconds or HTTP-date); not executed
+//	5xx {"error":{…}} or anything a proxy makes up: the truth is unknown
+//
+// The same key and body within the key's life (24 h) returns the stored answer,
+// 500s included, with "Idempotent-Replayed: true".
+//
+// Statuses: succeeded, processing, requires_action, failed, canceled (→ failed).
+// Anything else is not in the contract.
+//
+// # Asking
+//
+//	GET /payments/{id}                     200 object | 404
+//	GET /payments?idempotency_key=K        200 {"data":[object…]} (empty when there is none)
+//	GET /payments?reference=R              the same; more than one means duplicates
+//	GET /payments?created_from=T&created_to=T&cursor=C&limit=N
+//	                                       200 {"data":[…],"next":"cursor or empty"}, oldest first,
+//	                                       created_from inclusive, created_to exclusive, limit ≤ 200
+//
+// A provider may do without keys (it ignores Idempotency-Key) or without any way
+// of asking (405 on every GET /payments); the adapter's configuration says so.
+//
+// # Events
+//
+// POST to the URL registered with the provider, body
+//
+//	{"id":"evt_…","type":"payment.succeeded","created_at":"RFC 3339","live":false,
+//	 "data":{the payment object}}
+//
+// Types: payment.succeeded, payment.failed, payment.processing,
+// payment.requires_action; other types are signed but uninteresting. Header
+//
+//	Fusebox-Signature: t=UNIX,v1=HEX[,v1=HEX…]
+//
+// where HEX is HMAC-SHA256 of "UNIX.body" under the secret, lower or upper case.
+// Tolerance 300 s both ways. Deliveries come at least once, in any order, until a
+// 2xx answer.
+package gateway

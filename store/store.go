@@ -1,0 +1,67 @@
+// Package store keeps Fusebox's books in Postgres: payments and their attempts,
+// the timeline, the webhook inbox, wallets, reconciliation runs and the audit log.
+// Every way in (API, charge job, webhook, reconcile, sync, operator) meets in
+// transitions.go, the only place that writes a payment's status.
+package store
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Enqueuer inserts follow-up work in the transaction that made it necessary.
+// Package jobs implements it with River. All inserts are unique where doubling
+// would be noise: a second call for live work does nothing.
+type Enqueuer interface {
+	// Charge enqueues the charge job of a payment, to run at at (zero: now).
+	Charge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string, at time.Time) error
+	// Recharge enqueues the resend of an unknown payment's own key and bytes after
+	// two counted absences (money-rules §6, on_absent: recharge).
+	Recharge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string) error
+	// Reconcile enqueues a lookup of a payment at at (zero: now).
+	Reconcile(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string, at time.Time) error
+	// Webhook enqueues the application of an inbox row.
+	Webhook(ctx context.Context, tx pgx.Tx, eventID int64) error
+	// Alert enqueues the delivery of a stored alert.
+	Alert(ctx context.Context, tx pgx.Tx, alertID int64) error
+	// Sync enqueues a reconciliation run of a provider.
+	Sync(ctx context.Context, tx pgx.Tx, provider, triggeredBy string) error
+}
+
+// Store is the handle on the books. It is safe for concurrent use.
+type Store struct {
+	pool *pgxpool.Pool
+	enq  Enqueuer
+	now  func() time.Time
+	log  *slog.Logger
+}
+
+// Options of New. Zero values: real clock, slog.Default. Enqueuer may be nil only
+// for callers that read.
+type Options struct {
+	Enqueuer Enqueuer
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// New returns a store on pool.
+func New(pool *pgxpool.Pool, o Options) *Store {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return &Store{pool: pool, enq: o.Enqueuer, now: o.Now, log: o.Log}
+}
+
+// Pool returns the pool, for River and for readers of other packages.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+
+// Now returns the store's clock in UTC, cut to microseconds as Postgres keeps it.
+func (s *Store) Now() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
