@@ -11,36 +11,11 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"fusebox/provider"
 )
 
 var errUnbuilt = errors.New("store: not built yet")
-
-// ---- store.go / tx.go
-
-// Open connects a pool with application_name, statement_timeout, lock_timeout and
-// idle_in_transaction_session_timeout set.
-func Open(ctx context.Context, dsn, appName string, maxConns int32) (*pgxpool.Pool, error) {
-	return nil, errUnbuilt
-}
-
-// InTx runs fn in a transaction; retries 40001/40P01/55P03 up to 3 times; rolls back
-// on a context that cannot be cancelled.
-func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	return errUnbuilt
-}
-
-// Detached returns a context for writing outcomes: not cancelled with ctx, with a
-// timeout of its own (10 s).
-func Detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-}
-
-// Notify tells live consoles, at commit, that a topic changed: payments, webhooks,
-// providers, alerts, runs, wallets. (pg_notify on channel "fusebox".)
-func Notify(ctx context.Context, tx pgx.Tx, topic string) error { return errUnbuilt }
 
 // ---- transitions.go and friends
 

@@ -1,0 +1,50 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Limits every connection carries, so that no statement of ours holds a lock or a
+// connection for longer than people wait for an answer.
+const (
+	statementTimeout = 15 * time.Second
+	lockTimeout      = 5 * time.Second
+	idleInTxTimeout  = 15 * time.Second
+)
+
+// Open connects a pool with application_name, statement_timeout, lock_timeout and
+// idle_in_transaction_session_timeout set. maxConns 0 keeps the DSN's or pgx's default.
+// It fails when the server does not answer.
+func Open(ctx context.Context, dsn, appName string, maxConns int32) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("store: database URL: %w", err)
+	}
+	if maxConns > 0 {
+		cfg.MaxConns = maxConns
+	}
+	set := cfg.ConnConfig.RuntimeParams
+	set["application_name"] = appName
+	set["statement_timeout"] = millis(statementTimeout)
+	set["lock_timeout"] = millis(lockTimeout)
+	set["idle_in_transaction_session_timeout"] = millis(idleInTxTimeout)
+	set["timezone"] = "UTC"
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("store: database: %w", err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("store: database does not answer: %w", err)
+	}
+	return pool, nil
+}
+
+func millis(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
