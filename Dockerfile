@@ -13,9 +13,11 @@ COPY --from=assets /src/static/dist ./static/dist
 ARG VERSION=dev
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/fusebox ./cmd/fusebox
 
-FROM gcr.io/distroless/static-debian12:nonroot
+FROM debian:bookworm-slim
+RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin fusebox
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/fusebox /usr/local/bin/fusebox
-USER nonroot
+USER 10001
 EXPOSE 8080
 ENV FUSEBOX_LISTEN=0.0.0.0:8080
 ENTRYPOINT ["fusebox"]
