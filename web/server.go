@@ -3,11 +3,18 @@
 package web
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"time"
 
 	"github.com/a-h/templ"
+	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
 
 	"fusebox/breaker"
@@ -25,6 +32,13 @@ type Config struct {
 	Version   string
 	// TranslateURL is a LibreTranslate-compatible API; empty: provider messages stay as they are.
 	TranslateURL string
+	// TranslateKey is that API's key; may be empty.
+	TranslateKey string
+	// TrustedProxies may set X-Forwarded-For; empty: the peer's address is the client's.
+	TrustedProxies []netip.Prefix
+	// MetricsToken guards /metrics. Empty: only direct connections from loopback and
+	// private addresses may read it.
+	MetricsToken string
 	// Demo is set by `fusebox demo` only: checkout page and fault panel.
 	Demo *Demo
 	Log  *slog.Logger
@@ -39,23 +53,101 @@ type Demo struct {
 
 // Server serves everything over HTTP.
 type Server struct {
-	cfg  Config
-	echo *echo.Echo
+	cfg      Config
+	echo     *echo.Echo
+	https    bool   // PublicURL is https: Secure cookies, HSTS
+	origin   string // of PublicURL
+	sessions *scs.SessionManager
+
+	public  *echo.Group // anyone: sign-in, assets, the demo's checkout
+	console *echo.Group // signed in, any role
+
+	// viewContext adds what every page needs (locale, zone, theme) to the context
+	// a component is rendered under.
+	viewContext func(echo.Context) context.Context
+	closers     []func()
+
+	a consoleA
+	b consoleB
 }
 
 // New builds the server and its routes. Close ends live streams.
 func New(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, echo: echo.New()}
+	s, err := newServer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.useMiddleware()
+	s.public = s.echo.Group("")
+	s.console = s.echo.Group("", s.requireUser)
+	s.registerAssets()
+	s.registerAuth()
+	registerConsoleA(s)
+	registerConsoleB(s)
+	// Last, because the groups above register one of their own behind the sign-in:
+	// a path that does not exist is 404 to everybody.
+	s.echo.RouteNotFound("/*", func(echo.Context) error { return echo.ErrNotFound })
+	return s, nil
+}
+
+// newServer checks cfg and returns a server without routes.
+func newServer(cfg Config) (*Server, error) {
+	if cfg.Store == nil || cfg.Registry == nil || cfg.Breaker == nil {
+		return nil, errors.New("web: Store, Registry and Breaker are required")
+	}
+	base, err := url.Parse(cfg.PublicURL)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
+		return nil, fmt.Errorf("web: PublicURL %q is not an absolute http(s) URL", cfg.PublicURL)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := &Server{cfg: cfg, echo: echo.New(), https: base.Scheme == "https",
+		origin: base.Scheme + "://" + base.Host}
+	s.sessions = newSessions(cfg.Store, s.https)
+	s.viewContext = func(c echo.Context) context.Context { return c.Request().Context() }
+	s.echo.HideBanner, s.echo.HidePort = true, true
+	s.echo.HTTPErrorHandler = s.renderError
+	s.echo.IPExtractor = ipExtractor(cfg.TrustedProxies)
 	return s, nil
 }
 
 // Handler returns the root handler.
 func (s *Server) Handler() http.Handler { return s.echo }
 
-// Close ends live streams so that the HTTP server can shut down.
-func (s *Server) Close() {}
+// onClose registers fn to run when the server closes; live streams end there.
+func (s *Server) onClose(fn func()) { s.closers = append(s.closers, fn) }
 
-// render writes a component; it is rendered to a buffer before the status goes out.
+// Close ends live streams so that the HTTP server can shut down.
+func (s *Server) Close() {
+	for _, fn := range s.closers {
+		fn()
+	}
+}
+
+// render writes a component; it is rendered to a buffer before the status goes out,
+// so a component that fails becomes an error page and never half a page.
 func (s *Server) render(c echo.Context, status int, component templ.Component) error {
-	return component.Render(c.Request().Context(), c.Response())
+	var buf bytes.Buffer
+	if err := component.Render(s.viewContext(c), &buf); err != nil {
+		return fmt.Errorf("render: %w", err)
+	}
+	// What a signed-in person sees belongs in no cache, and Back must ask again.
+	if c.Response().Header().Get(echo.HeaderCacheControl) == "" {
+		c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	}
+	return c.HTMLBlob(status, buf.Bytes())
+}
+
+// settings returns a configured provider's settings, and whether there is one.
+func (s *Server) settings(name string) (provider.Settings, bool) {
+	for _, p := range s.cfg.Providers {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return provider.Settings{}, false
 }

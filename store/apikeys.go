@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"fusebox/provider"
+)
+
+// apiKeyPrefix starts every API key, so that scanners find a leaked one.
+const apiKeyPrefix = "fbk_"
+
+// APIKey is a machine client. Its id scopes the client's idempotency keys. The
+// secret is known only at creation.
+type APIKey struct {
+	ID         uuid.UUID
+	Name       string
+	Prefix     string // the secret's beginning, for lists
+	CreatedAt  time.Time
+	LastUsedAt *time.Time // to the minute
+	RevokedAt  *time.Time
+}
+
+const apiKeyColumns = `id, name, prefix, created_at, last_used_at, revoked_at`
+
+func scanAPIKey(row pgx.Row) (APIKey, error) {
+	var k APIKey
+	err := row.Scan(&k.ID, &k.Name, &k.Prefix, &k.CreatedAt, &k.LastUsedAt, &k.RevokedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return APIKey{}, ErrNotFound
+	}
+	return k, err
+}
+
+// newAPISecret returns a secret of 256 random bits.
+func newAPISecret() string {
+	var b [32]byte
+	rand.Read(b[:]) // never fails
+	return apiKeyPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// hashAPISecret is plain SHA-256: 256 random bits need no slow hash.
+func hashAPISecret(secret string) []byte {
+	sum := sha256.Sum256([]byte(secret))
+	return sum[:]
+}
+
+// CreateAPIKey adds a machine client and returns its secret, the only time it is
+// known. Errors: *provider.FieldError.
+func (s *Store) CreateAPIKey(ctx context.Context, name string, by Actor) (k APIKey, secret string, err error) {
+	name = strings.TrimSpace(name)
+	if n := utf8.RuneCountInString(name); n == 0 || n > maxName || !utf8.ValidString(name) {
+		return APIKey{}, "", &provider.FieldError{Field: "name", Reason: "must have 1 to 100 characters"}
+	}
+	secret = newAPISecret()
+	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return err
+		}
+		k, err = scanAPIKey(tx.QueryRow(ctx, `
+			INSERT INTO api_keys (id, name, prefix, secret_hash, created_at)
+			VALUES ($1, $2, $3, $4, $5) RETURNING `+apiKeyColumns,
+			id, name, secret[:len(apiKeyPrefix)+4], hashAPISecret(secret), s.Now()))
+		if err != nil {
+			return err
+		}
+		return s.Audit(ctx, tx, by, "apikey.add", "apikey:"+k.ID.String(), "", nil, map[string]any{"name": name})
+	})
+	if err != nil {
+		return APIKey{}, "", err
+	}
+	return k, secret, nil
+}
+
+// APIKeyBySecret finds the live key with this secret and notes its use, at most once
+// a minute. ErrNotFound for an unknown or revoked one.
+func (s *Store) APIKeyBySecret(ctx context.Context, secret string) (APIKey, error) {
+	if !strings.HasPrefix(secret, apiKeyPrefix) {
+		return APIKey{}, ErrNotFound
+	}
+	// Looked up by its hash: what timing could tell is about the hash, not the secret.
+	k, err := scanAPIKey(s.pool.QueryRow(ctx, `SELECT `+apiKeyColumns+`
+		FROM api_keys WHERE secret_hash = $1 AND revoked_at IS NULL`, hashAPISecret(secret)))
+	if err != nil {
+		return APIKey{}, err
+	}
+	now := s.Now()
+	if k.LastUsedAt != nil && now.Sub(*k.LastUsedAt) < touchEvery {
+		return k, nil
+	}
+	_, err = s.pool.Exec(ctx, `
+		UPDATE api_keys SET last_used_at = $2
+		WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $3)`, k.ID, now, now.Add(-touchEvery))
+	return k, err
+}
+
+// ListAPIKeys lists all keys, newest first, revoked ones too.
+func (s *Store) ListAPIKeys(ctx context.Context) ([]APIKey, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+apiKeyColumns+` FROM api_keys ORDER BY id DESC`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (APIKey, error) { return scanAPIKey(r) })
+}
+
+// RevokeAPIKey ends a key from the next request on. Revoking twice keeps the first
+// time. ErrNotFound.
+func (s *Store) RevokeAPIKey(ctx context.Context, id uuid.UUID, by Actor) error {
+	return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1`, id, s.Now())
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return ErrNotFound
+		}
+		return s.Audit(ctx, tx, by, "apikey.revoke", "apikey:"+id.String(), "", nil, nil)
+	})
+}
