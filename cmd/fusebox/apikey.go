@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"fusebox/store"
+)
+
+func apiKeyCommand(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errors.New("apikey: say add, list or revoke")
+	}
+	fs := newFlags("apikey "+args[0], "")
+	name := fs.String("name", "", "add: what the key is for")
+	id := fs.String("id", "", "revoke: the key's id, from list")
+	if err := fs.Parse(args[1:]); err != nil {
+		return err
+	}
+	return withStore(ctx, "apikey", func(s *store.Store) error {
+		switch args[0] {
+		case "add":
+			k, secret, err := s.CreateAPIKey(ctx, *name, commandLine)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "%s\n(%s, id %s; shown once)\n", secret, k.Name, k.ID)
+			return nil
+		case "list":
+			return listAPIKeys(ctx, s, out)
+		case "revoke":
+			key, err := uuid.Parse(*id)
+			if err != nil {
+				return fmt.Errorf("--id: %q is not an id", *id)
+			}
+			return s.RevokeAPIKey(ctx, key, commandLine)
+		default:
+			return fmt.Errorf("apikey: %q is not add, list or revoke", args[0])
+		}
+	})
+}
+
+func listAPIKeys(ctx context.Context, s *store.Store, out io.Writer) error {
+	keys, err := s.ListAPIKeys(ctx)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tNAME\tPREFIX\tCREATED\tSTATE")
+	for _, k := range keys {
+		state := "active"
+		if k.RevokedAt != nil {
+			state = "revoked " + k.RevokedAt.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Prefix, k.CreatedAt.UTC().Format(time.RFC3339), state)
+	}
+	return w.Flush()
+}

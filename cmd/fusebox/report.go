@@ -1,0 +1,57 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+)
+
+// report is what demo and verify print: one JSON object. Every list names what is
+// wrong, one line each; an empty list is the proof asked for.
+type report struct {
+	Payments        int            `json:"payments"`
+	ByStatus        map[string]int `json:"by_status"`
+	ProviderCharges int            `json:"provider_charges"` // successful charges in the providers' ledgers
+	DoubleCharged   []string       `json:"double_charged"`   // references with more than one successful charge at a provider
+	Lost            []string       `json:"lost"`             // the provider took money, our payment is not succeeded
+	Mismatched      []string       `json:"mismatched"`       // succeeded with us, but the ledger has no such charge or another amount
+	WalletDrift     []string       `json:"wallet_drift"`     // balance is not the sum of the entries
+	Stuck           []string       `json:"stuck"`            // not final and without a next step
+	UnknownSeen     int            `json:"unknown_seen"`
+	UnknownResolved int            `json:"unknown_resolved"`
+	BreakerOpened   int            `json:"breaker_opened"`
+	BreakerClosed   int            `json:"breaker_closed"`
+	Webhooks        webhookReport  `json:"webhooks"`
+	MaxWireSends    int            `json:"max_wire_sends_per_attempt"`
+	TheirsOnly      []string       `json:"theirs_only"` // charges at a provider under no reference of ours: shown, never invented as payments
+	Unaudited       []string       `json:"unaudited"`   // providers whose ledger could not be read, and why
+	Unsettled       []string       `json:"unsettled,omitempty"`
+}
+
+type webhookReport struct {
+	Received   int `json:"received"`
+	Duplicates int `json:"duplicates"`
+	Rejected   int `json:"rejected"`
+	Applied    int `json:"applied"`
+	Unmatched  int `json:"unmatched"`
+}
+
+// clean reports whether nothing was found. A ledger that could not be read is a
+// finding: an audit that did not look proves nothing.
+func (r report) clean() bool {
+	return len(r.DoubleCharged)+len(r.Lost)+len(r.Mismatched)+len(r.WalletDrift)+len(r.Stuck)+len(r.Unaudited)+len(r.Unsettled) == 0
+}
+
+// write prints the report to path, "-" being out.
+func (r report) write(path string, out io.Writer) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	if path == "-" {
+		_, err = out.Write(b)
+		return err
+	}
+	return os.WriteFile(path, b, 0o644)
+}

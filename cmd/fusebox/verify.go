@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"fusebox/provider"
+	"fusebox/store"
+)
+
+func verifyCommand(ctx context.Context, args []string, out io.Writer) error {
+	fs := newFlags("verify", "")
+	path := fs.String("report", "-", "where the JSON goes; - is standard output")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	cfg, err := loadConfig(os.Environ())
+	if err != nil {
+		return err
+	}
+	a, err := buildReader(ctx, cfg, "verify")
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	r, err := a.verify(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.write(*path, out); err != nil {
+		return err
+	}
+	if !r.clean() {
+		return errFindings
+	}
+	return nil
+}
+
+// verify audits our own rows, then our payments against each provider's ledger.
+//
+// The ledgers are read before our payments: a charge that succeeds in between is in
+// our books and missing in the ledger we read, so such fresh payments are compared
+// again against a second reading rather than reported.
+func (a *app) verify(ctx context.Context) (report, error) {
+	books, err := a.store.Books(ctx)
+	if err != nil {
+		return report{}, err
+	}
+	r := report{
+		Payments: books.Payments, ByStatus: books.ByStatus,
+		DoubleCharged: []string{}, Lost: []string{}, Mismatched: []string{},
+		WalletDrift: nonNil(books.WalletDrift), Stuck: nonNil(books.Stuck),
+		UnknownSeen: books.UnknownSeen, UnknownResolved: books.UnknownResolved,
+		BreakerOpened: books.BreakerOpened, BreakerClosed: books.BreakerClosed,
+		Webhooks: webhookReport(books.Webhooks), MaxWireSends: books.MaxWireSends,
+		TheirsOnly: []string{}, Unaudited: []string{},
+	}
+	ledgers := map[string]ledger{}
+	for _, p := range a.cfg.providers {
+		l, err := a.readLedger(ctx, p)
+		if err != nil {
+			r.Unaudited = append(r.Unaudited, fmt.Sprintf("%s: %v", p.Name, err))
+			continue
+		}
+		ledgers[p.Name] = l
+		for _, objects := range l {
+			r.ProviderCharges += len(objects)
+		}
+	}
+	err = a.compare(ctx, &r, ledgers)
+	return r, err
+}
+
+// ledger is a provider's successful charges by our reference.
+type ledger map[string][]provider.Object
+
+func (a *app) compare(ctx context.Context, r *report, ledgers map[string]ledger) error {
+	ours := map[string]map[string]bool{}
+	var recheck []store.Payment
+	err := a.store.EachPayment(ctx, func(p store.Payment) error {
+		l, audited := ledgers[p.Provider]
+		if !audited {
+			return nil
+		}
+		if ours[p.Provider] == nil {
+			ours[p.Provider] = map[string]bool{}
+		}
+		ours[p.Provider][p.ID.String()] = true
+		if finding(p, l[p.ID.String()]) != "" {
+			recheck = append(recheck, p)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for name, l := range ledgers {
+		for ref, objects := range l {
+			if len(objects) > 1 {
+				r.DoubleCharged = append(r.DoubleCharged, fmt.Sprintf("%s at %s: %d successful charges", ref, name, len(objects)))
+			}
+			if !ours[name][ref] {
+				r.TheirsOnly = append(r.TheirsOnly, fmt.Sprintf("%s at %s under reference %q", objects[0].ID, name, ref))
+			}
+		}
+	}
+	return a.recheck(ctx, r, recheck)
+}
+
+// recheck reads the ledger and the payments again and reports what still differs.
+func (a *app) recheck(ctx context.Context, r *report, suspects []store.Payment) error {
+	if len(suspects) == 0 {
+		return nil
+	}
+	fresh := map[string]ledger{}
+	for _, s := range suspects {
+		p, err := a.store.Payment(ctx, s.ID)
+		if err != nil {
+			return err
+		}
+		if fresh[p.Provider] == nil {
+			settings, _ := a.settings(p.Provider)
+			l, err := a.readLedger(ctx, settings)
+			if err != nil {
+				r.Unaudited = append(r.Unaudited, fmt.Sprintf("%s: %v", p.Provider, err))
+				continue
+			}
+			fresh[p.Provider] = l
+		}
+		switch f := finding(p, fresh[p.Provider][p.ID.String()]); {
+		case f == "":
+		case p.Status == store.Succeeded:
+			r.Mismatched = append(r.Mismatched, p.ID.String()+": "+f)
+		default:
+			r.Lost = append(r.Lost, p.ID.String()+": "+f)
+		}
+	}
+	return nil
+}
+
+// finding compares one payment with its successful charges in the ledger; empty
+// means they agree.
+func finding(p store.Payment, taken []provider.Object) string {
+	if p.Status != store.Succeeded {
+		if len(taken) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s took %d %s (%s), the payment is %s", p.Provider, taken[0].Money.Amount, taken[0].Money.Currency, taken[0].ID, p.Status)
+	}
+	for _, o := range taken {
+		if o.Money == p.Money() && (p.ProviderPaymentID == "" || o.ID == p.ProviderPaymentID) {
+			return ""
+		}
+	}
+	if len(taken) == 0 {
+		return fmt.Sprintf("succeeded, but %s has no successful charge for it", p.Provider)
+	}
+	return fmt.Sprintf("succeeded with %d %s, %s has %d %s as %s", p.Amount, p.Currency, p.Provider, taken[0].Money.Amount, taken[0].Money.Currency, taken[0].ID)
+}
+
+func (a *app) settings(name string) (provider.Settings, bool) {
+	for _, p := range a.cfg.providers {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return provider.Settings{}, false
+}
+
+// readLedger reads a provider's successful charges: from its ledger URL when there
+// is one (the simulator's ground truth), else page by page through its own listing.
+func (a *app) readLedger(ctx context.Context, p provider.Settings) (ledger, error) {
+	if p.LedgerURL != "" {
+		return readLedgerURL(ctx, p.LedgerURL)
+	}
+	adapter, ok := a.registry.Get(p.Name)
+	if !ok || !adapter.Capabilities().Listing {
+		return nil, errors.New("the provider cannot list its charges")
+	}
+	l := ledger{}
+	q := provider.ListQuery{To: time.Now().Add(time.Minute), Limit: 200}
+	for {
+		page, err := adapter.List(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range page.Objects {
+			l.add(o)
+		}
+		if page.Next == "" {
+			return l, nil
+		}
+		q.Cursor = page.Next
+	}
+}
+
+func (l ledger) add(o provider.Object) {
+	if o.Outcome == provider.Succeeded {
+		l[o.Reference] = append(l[o.Reference], o)
+	}
+}
+
+func readLedgerURL(ctx context.Context, url string) (ledger, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _, _ = io.Copy(io.Discard, resp.Body); _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the ledger answered %s", resp.Status)
+	}
+	var rows []struct {
+		ID, Reference, Status, Currency string
+		Amount                          int64
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&rows); err != nil {
+		return nil, fmt.Errorf("reading the ledger: %w", err)
+	}
+	l := ledger{}
+	for _, row := range rows {
+		if row.Status == string(provider.Succeeded) {
+			l.add(provider.Object{ID: row.ID, Reference: row.Reference, Outcome: provider.Succeeded,
+				Money: provider.Money{Amount: row.Amount, Currency: row.Currency}})
+		}
+	}
+	return l, nil
+}
+
+func nonNil(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}

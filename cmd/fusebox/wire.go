@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"fusebox/breaker"
+	"fusebox/jobs"
+	"fusebox/provider"
+	"fusebox/store"
+	"fusebox/web"
+)
+
+// translateKey is the circuit of the translation service, which moves no money and
+// so has settings of its own (design, Fallback).
+var translateKey = web.TranslateKey
+
+// app is one process's parts, in the order they are built: pool → insert-only
+// enqueuer → store → adapters → circuits → what the role adds.
+type app struct {
+	cfg      config
+	log      *slog.Logger
+	pool     *pgxpool.Pool
+	store    *store.Store
+	registry *provider.Registry
+	redis    redis.UniversalClient
+	circuits *breaker.Redis
+}
+
+// build connects what every working role shares. name becomes application_name.
+func build(ctx context.Context, cfg config, name string) (*app, error) {
+	if err := cfg.requireRedis(); err != nil {
+		return nil, err
+	}
+	a, err := buildReader(ctx, cfg, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.connectCircuits(ctx); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// buildReader connects the books only: for tools that touch no circuit.
+func buildReader(ctx context.Context, cfg config, name string) (*app, error) {
+	if err := cfg.requireDatabase(); err != nil {
+		return nil, err
+	}
+	a := &app{cfg: cfg, log: newLogger(cfg)}
+	var err error
+	if a.registry, err = newRegistry(cfg.providers); err != nil {
+		return nil, err
+	}
+	if a.pool, err = store.Open(ctx, cfg.DatabaseURL, "fusebox-"+name, cfg.DBConns); err != nil {
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	enq, err := jobs.NewEnqueuer(a.pool, a.log)
+	if err != nil {
+		a.close()
+		return nil, err
+	}
+	a.store = store.New(a.pool, store.Options{Enqueuer: enq, Log: a.log})
+	return a, nil
+}
+
+// connectCircuits does not insist on a live Redis: charging goes on without one.
+func (a *app) connectCircuits(ctx context.Context) error {
+	client, err := breaker.NewClient(a.cfg.RedisURL)
+	if err != nil {
+		return fmt.Errorf("REDIS_URL: %w", err)
+	}
+	a.redis = client
+	check, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	warning, err := breaker.CheckServer(check, client)
+	var policy *breaker.PolicyError
+	switch {
+	case errors.As(err, &policy):
+		return fmt.Errorf("REDIS_URL: %w", err)
+	case err != nil:
+		a.log.Warn("Redis cannot be reached; circuits are local until it can", "error", err)
+	case warning != "":
+		a.log.Warn(warning)
+	}
+	a.circuits, err = breaker.NewRedis(client, breaker.Options{
+		Settings: a.circuitSettings, Worker: a.cfg.workerName(), Log: a.log,
+	})
+	return err
+}
+
+func (a *app) circuitSettings(k breaker.Key) breaker.Settings {
+	if k == translateKey {
+		return breaker.FallbackSettings()
+	}
+	return a.cfg.circuits()
+}
+
+func (a *app) runner(only []string) (*jobs.Runner, error) {
+	for _, name := range only {
+		if _, ok := a.registry.Get(name); !ok {
+			return nil, fmt.Errorf("--providers: %q is not in FUSEBOX_PROVIDERS", name)
+		}
+	}
+	return jobs.New(jobs.Config{
+		Store: a.store, Registry: a.registry, Providers: a.cfg.providers,
+		Breaker: a.circuits, Events: a.circuits, Sinks: a.cfg.sinks(), Only: only,
+		Worker: a.cfg.workerName(), SweepEvery: a.cfg.SweepEvery, UnknownAged: a.cfg.UnknownAged,
+		CallsKept: a.cfg.CallsKept, Log: a.log, At: failpoint,
+	})
+}
+
+func (a *app) server(demo *web.Demo) (*web.Server, error) {
+	return web.New(web.Config{
+		Store: a.store, Breaker: a.circuits, Providers: a.cfg.providers, Registry: a.registry,
+		PublicURL: a.cfg.publicURL(), Version: version, TranslateURL: a.cfg.TranslateURL,
+		Demo: demo, Log: a.log,
+	})
+}
+
+func (a *app) close() {
+	if a.redis != nil {
+		if err := a.redis.Close(); err != nil {
+			a.log.Warn("closing Redis", "error", err)
+		}
+	}
+	if a.pool != nil {
+		a.pool.Close()
+	}
+}
+
+func (c config) publicURL() string {
+	if c.PublicURL != "" {
+		return c.PublicURL
+	}
+	return "http://" + c.Listen
+}
+
+// printBudgets refuses time budgets that do not fit each other and prints what a
+// hanging provider can cost.
+func printBudgets(w io.Writer, ps []provider.Settings, reg *provider.Registry) error {
+	budgets, err := jobs.CheckBudgets(ps, reg)
+	if err != nil {
+		return err
+	}
+	for _, b := range budgets {
+		fmt.Fprintf(w, "provider %s: a hang can hold %d workers for %.0f worker-seconds; at most %d requests per charge, %d per lookup\n",
+			b.Provider, b.Workers, b.HangSeconds, b.RequestsPerCharge, b.RequestsPerLookup)
+	}
+	return nil
+}
