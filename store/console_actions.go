@@ -76,5 +76,5 @@ func (s *Store) ReapplyWebhook(ctx context.Context, actionID uuid.UUID, eventID 
 
 func lockInbox(ctx context.Context, tx pgx.Tx, id int64) (state string, err error) {
 	err = tx.QueryRow(ctx, `SELECT state FROM webhook_events WHERE id = $1 FOR UPDATE`, id).Scan(&state)
-	return state, orNotFound(err)
+	return state, notFound(err)
 }

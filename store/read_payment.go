@@ -52,12 +52,12 @@ func (s *Store) Dossier(ctx context.Context, id uuid.UUID) (Dossier, error) {
 }
 
 func (d *Dossier) read(ctx context.Context, tx pgx.Tx, id uuid.UUID) (err error) {
-	rows, err := tx.Query(ctx, "SELECT "+consolePaymentColumns+" FROM payments WHERE id = $1", id)
+	rows, err := tx.Query(ctx, "SELECT "+paymentColumns+" FROM payments WHERE id = $1", id)
 	if err != nil {
 		return err
 	}
 	if d.Payment, err = pgx.CollectExactlyOneRow(rows, rowToPayment); err != nil {
-		return orNotFound(err)
+		return notFound(err)
 	}
 	if d.Attempts, err = attemptsOf(ctx, tx, id); err != nil {
 		return err

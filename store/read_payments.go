@@ -113,7 +113,7 @@ func (s *Store) ListPayments(ctx context.Context, f PaymentFilter, k Keyset) (Pa
 		w.and("id < ?", k.After)
 	}
 	sql := fmt.Sprintf("SELECT %s FROM payments %s ORDER BY id %s LIMIT %s",
-		consolePaymentColumns, w, order, w.arg(k.limit()+1))
+		paymentColumns, w, order, w.arg(k.limit()+1))
 	rows, err := s.pool.Query(ctx, sql, w.args...)
 	if err != nil {
 		return PaymentPage{}, fmt.Errorf("list payments: %w", err)
@@ -216,7 +216,7 @@ func (s *Store) WorkQueue(ctx context.Context, providerName string, limit int) (
 		return nil, 0, fmt.Errorf("work queue: %w", err)
 	}
 	sql := fmt.Sprintf("SELECT %s FROM payments %s ORDER BY coalesce(unknown_since, created_at), id LIMIT %s",
-		consolePaymentColumns, w, w.arg(limit))
+		paymentColumns, w, w.arg(limit))
 	rows, err := s.pool.Query(ctx, sql, w.args...)
 	if err != nil {
 		return nil, 0, fmt.Errorf("work queue: %w", err)
@@ -237,3 +237,6 @@ func waitingSince(p Payment) time.Time {
 	}
 	return p.CreatedAt
 }
+
+// rowToPayment adapts scanPayment to pgx.CollectRows.
+func rowToPayment(row pgx.CollectableRow) (Payment, error) { return scanPayment(row) }

@@ -63,7 +63,7 @@ func (s *Store) ReconciliationRun(ctx context.Context, id uuid.UUID) (Run, error
 	}
 	r, err := pgx.CollectExactlyOneRow(rows, rowToRun)
 	if err != nil {
-		return Run{}, fmt.Errorf("run %s: %w", id, orNotFound(err))
+		return Run{}, fmt.Errorf("run %s: %w", id, notFound(err))
 	}
 	return r, nil
 }

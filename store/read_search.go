@@ -73,7 +73,7 @@ func (f *Found) search(ctx context.Context, tx pgx.Tx, text string, amounts []pr
 
 func (f *Found) searchPayments(ctx context.Context, tx pgx.Tx, text string, id uuid.UUID, amounts []provider.Money) ([]Payment, error) {
 	minor, currencies := splitMoney(amounts)
-	rows, err := tx.Query(ctx, `SELECT `+consolePaymentColumns+` FROM payments WHERE id IN (
+	rows, err := tx.Query(ctx, `SELECT `+paymentColumns+` FROM payments WHERE id IN (
 			SELECT id FROM payments WHERE id = $1
 			UNION SELECT id FROM payments WHERE order_ref = $2
 			UNION (SELECT id FROM payments WHERE order_ref ILIKE $3 ORDER BY id DESC LIMIT $6)

@@ -61,7 +61,7 @@ func (s *Store) CheckWallet(ctx context.Context, id uuid.UUID) (WalletSum, error
 		FROM wallets w LEFT JOIN e ON true WHERE w.id = $1 GROUP BY w.balance`, id).
 		Scan(&c.Balance, &c.Sum, &c.Entries, &c.Broken)
 	if err != nil {
-		if orNotFound(err) == ErrNotFound {
+		if notFound(err) == ErrNotFound {
 			err = ErrWalletNotFound
 		}
 		return c, fmt.Errorf("check wallet %s: %w", id, err)

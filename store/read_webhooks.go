@@ -129,7 +129,7 @@ func (s *Store) InboxEvent(ctx context.Context, id int64) (InboxEvent, error) {
 	err := s.pool.QueryRow(ctx, "SELECT "+inboxColumns+", raw, headers FROM webhook_events WHERE id = $1", id).
 		Scan(append(e.fields(), &e.Raw, &e.Headers)...)
 	if err != nil {
-		return InboxEvent{}, fmt.Errorf("webhook %d: %w", id, orNotFound(err))
+		return InboxEvent{}, fmt.Errorf("webhook %d: %w", id, notFound(err))
 	}
 	return e, nil
 }
