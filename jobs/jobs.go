@@ -3,19 +3,15 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"fusebox/breaker"
 	"fusebox/provider"
 	"fusebox/store"
 )
-
-var errUnbuilt = errors.New("jobs: not built yet")
 
 // Points of a charge where a test may kill the process, see Config.At.
 const (
@@ -59,35 +55,25 @@ type Config struct {
 	At func(point, paymentID string)
 }
 
-// Enqueuer implements store.Enqueuer with an insert-only River client.
-type Enqueuer struct{}
-
-// NewEnqueuer returns an enqueuer on pool.
-func NewEnqueuer(pool *pgxpool.Pool, log *slog.Logger) (*Enqueuer, error) { return nil, errUnbuilt }
-
-// Runner works the queues of one process.
-type Runner struct{}
-
-// New returns a runner; Start starts it.
-func New(cfg Config) (*Runner, error) { return nil, errUnbuilt }
-
-// Start begins working. ctx cancelled with a cause other than nil stops at once; use Stop.
-func (r *Runner) Start(ctx context.Context) error { return errUnbuilt }
-
-// Stop lets running jobs finish until ctx ends, then cancels them with ErrShutdown.
-func (r *Runner) Stop(ctx context.Context) error { return errUnbuilt }
-
-// Budget is what one provider can cost, printed at start.
-type Budget struct {
-	Provider          string
-	Workers           int
-	HangSeconds       float64 // workers × whole-answer deadline: worker seconds one hang can hold
-	RequestsPerCharge int     // worst case HTTP requests one charge can cause
-	RequestsPerLookup int
-}
-
-// CheckBudgets refuses settings in which connect < answer deadline < job timeout < rescue
-// does not hold, naming the setting, and returns what to print.
-func CheckBudgets(ps []provider.Settings, reg *provider.Registry) ([]Budget, error) {
-	return nil, errUnbuilt
+// withDefaults returns c with every zero field set to its default and every
+// provider's settings completed.
+func (c Config) withDefaults() Config {
+	c.SweepEvery = cmp.Or(c.SweepEvery, time.Minute)
+	c.UnknownAged = cmp.Or(c.UnknownAged, 15*time.Minute)
+	c.CallsKept = cmp.Or(c.CallsKept, 14*24*time.Hour)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.At == nil {
+		c.At = func(string, string) {}
+	}
+	settings := make([]provider.Settings, len(c.Providers))
+	for i, s := range c.Providers {
+		settings[i] = s.WithDefaults()
+	}
+	c.Providers = settings
+	return c
 }

@@ -1,0 +1,172 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"fusebox/provider"
+)
+
+const (
+	// commitSlack is what an attempt may take beyond its wire deadline to write its
+	// outcome; until then it belongs to its worker.
+	commitSlack = 5 * time.Second
+	// lookupTries is how many requests one way of asking may cost (money-rules §4).
+	lookupTries = 3
+	// lookupPauses bounds the client's own pauses between those tries (200, 400 ms, jittered).
+	lookupPauses = 2 * time.Second
+	// jobSlack is what a job may take beyond its calls.
+	jobSlack = 5 * time.Second
+	// rescueSlack covers outcomes still being written, detached, when a job timed out.
+	rescueSlack = 15 * time.Second
+	// longestCall is the longest deadline accepted: a job must stay short enough for
+	// a killed process's work to be rescued within minutes.
+	longestCall = 5 * time.Minute
+)
+
+// queueName is the part of River's queue name rule that a provider's name has to meet.
+var queueName = regexp.MustCompile(`^[a-z0-9]+([_-][a-z0-9]+)*$`)
+
+// longestName leaves room for the queue prefix within River's 64 characters.
+const longestName = 48
+
+// Budget is what one provider can cost, printed at start.
+type Budget struct {
+	Provider string
+	Workers  int
+	// HangSeconds is workers × whole-answer deadline: worker seconds one hang can hold.
+	HangSeconds float64
+	// RequestsPerCharge is the worst case of charge requests on the wire that one
+	// charge operation causes before people are told. Only one of them can have been
+	// executed; the others provably were not.
+	RequestsPerCharge int
+	RequestsPerLookup int // worst case of HTTP requests of one lookup
+	// AttemptDeadline < JobTimeout < RescueAfter; see CheckBudgets.
+	AttemptDeadline, JobTimeout, RescueAfter time.Duration
+}
+
+// attemptDeadline is the deadline of one money call on the wire.
+func attemptDeadline(s provider.Settings) time.Duration { return s.AnswerTimeout }
+
+// attemptOwned is how long an attempt without outcome belongs to its worker.
+func attemptOwned(s provider.Settings) time.Duration { return attemptDeadline(s) + commitSlack }
+
+// lookupDeadline is the deadline of one lookup, its own retries included.
+func lookupDeadline(s provider.Settings) time.Duration {
+	return lookupTries*s.AnswerTimeout + lookupPauses
+}
+
+// jobTimeout is the timeout of the longest job of a provider: a lookup and a charge
+// in one run, which providers without keys need.
+func jobTimeout(s provider.Settings) time.Duration {
+	return lookupDeadline(s) + attemptOwned(s) + jobSlack
+}
+
+// requestsPerLookup counts every declared way of asking with its tries.
+func requestsPerLookup(c provider.Capabilities) int {
+	n := 0
+	for _, w := range []provider.Way{provider.ByReference, provider.ByKey, provider.ByID} {
+		if c.Has(w) {
+			n += lookupTries
+		}
+	}
+	return n
+}
+
+// CheckBudgets refuses settings in which connect < answer deadline < job timeout < rescue
+// does not hold, naming the setting, and returns what to print. River knows one
+// rescue time, so it follows from the slowest provider.
+func CheckBudgets(ps []provider.Settings, reg *provider.Registry) ([]Budget, error) {
+	var errs []error
+	budgets := make([]Budget, 0, len(ps))
+	for _, s := range ps {
+		s = s.WithDefaults()
+		adapter, ok := reg.Get(s.Name)
+		if !ok {
+			errs = append(errs, fmt.Errorf("provider %q: no adapter is registered under this name", s.Name))
+			continue
+		}
+		if err := checkSettings(s, adapter.Capabilities()); err != nil {
+			errs = append(errs, fmt.Errorf("provider %q: %w", s.Name, err))
+		}
+		budgets = append(budgets, budgetOf(s, adapter.Capabilities()))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	slowest := time.Duration(0)
+	for _, b := range budgets {
+		slowest = max(slowest, b.JobTimeout)
+	}
+	for i := range budgets {
+		budgets[i].RescueAfter = slowest + rescueSlack
+	}
+	return budgets, nil
+}
+
+func budgetOf(s provider.Settings, c provider.Capabilities) Budget {
+	return Budget{
+		Provider: s.Name, Workers: s.ChargeWorkers,
+		HangSeconds:       float64(s.ChargeWorkers) * s.AnswerTimeout.Seconds(),
+		RequestsPerCharge: maxTries(s),
+		RequestsPerLookup: requestsPerLookup(c),
+		AttemptDeadline:   attemptDeadline(s), JobTimeout: jobTimeout(s),
+	}
+}
+
+// checkSettings names the first setting that cannot work.
+func checkSettings(s provider.Settings, c provider.Capabilities) error {
+	switch {
+	case !queueName.MatchString(s.Name) || len(s.Name) > longestName:
+		return fmt.Errorf("Name: at most %d lower-case letters, digits, single - or _ between them; it is part of queue names", longestName)
+	case s.ConnectTimeout <= 0:
+		return errors.New("ConnectTimeout: must be above zero")
+	case s.ConnectTimeout >= s.AnswerTimeout:
+		return fmt.Errorf("ConnectTimeout (%s) must be below AnswerTimeout (%s)", s.ConnectTimeout, s.AnswerTimeout)
+	case s.AnswerTimeout > longestCall:
+		return fmt.Errorf("AnswerTimeout (%s) is above %s: a killed process's work would wait too long", s.AnswerTimeout, longestCall)
+	case !workers(s.ChargeWorkers):
+		return fmt.Errorf("ChargeWorkers (%d) must be from 1 to %d", s.ChargeWorkers, river.QueueNumWorkersMax)
+	case !workers(s.StatusWorkers):
+		return fmt.Errorf("StatusWorkers (%d) must be from 1 to %d", s.StatusWorkers, river.QueueNumWorkersMax)
+	case !s.NoKeys && s.KeyLife <= attemptOwned(s):
+		return fmt.Errorf("KeyLife (%s) must be above one attempt (%s)", s.KeyLife, attemptOwned(s))
+	}
+	return checkPacing(s, c)
+}
+
+func workers(n int) bool { return n >= 1 && n <= river.QueueNumWorkersMax }
+
+// checkPacing checks the settings that decide when things happen again.
+func checkPacing(s provider.Settings, c provider.Capabilities) error {
+	positive := []struct {
+		name   string
+		values []time.Duration
+	}{
+		{"RetryPauses", s.RetryPauses},
+		{"ReconcilePauses", s.ReconcilePauses},
+		{"QuickReconcile", []time.Duration{s.QuickReconcile}},
+		{"AbsentHorizon", []time.Duration{s.AbsentHorizon}},
+		{"SyncEvery", []time.Duration{s.SyncEvery}},
+		{"SyncOverlap", []time.Duration{s.SyncOverlap}},
+		{"SyncPause", []time.Duration{s.SyncPause}},
+	}
+	for _, p := range positive {
+		for _, d := range p.values {
+			if d <= 0 {
+				return fmt.Errorf("%s: %s is not above zero", p.name, d)
+			}
+		}
+	}
+	switch {
+	case s.OnAbsent != "fail" && s.OnAbsent != "recharge":
+		return fmt.Errorf("OnAbsent: %q is neither fail nor recharge", s.OnAbsent)
+	case s.OnAbsent == "recharge" && (s.NoKeys || !c.IdempotencyKeys):
+		return errors.New("OnAbsent: recharge needs a provider that honours idempotency keys")
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"fusebox/store"
+)
+
+// schedulerTick is how often River's leader moves scheduled jobs to available. A
+// wait shorter than it is made available at once with its time in the future, as
+// River itself does with short snoozes; otherwise it would take up to a tick longer.
+const schedulerTick = 5 * time.Second
+
+// Enqueuer implements store.Enqueuer with an insert-only River client.
+type Enqueuer struct {
+	client *river.Client[pgx.Tx]
+}
+
+var _ store.Enqueuer = (*Enqueuer)(nil)
+
+// NewEnqueuer returns an enqueuer on pool. It only inserts, so every process that
+// writes payments can have one without working any queue.
+func NewEnqueuer(pool *pgxpool.Pool, log *slog.Logger) (*Enqueuer, error) {
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("jobs: enqueuer: %w", err)
+	}
+	return &Enqueuer{client: client}, nil
+}
+
+// Charge implements store.Enqueuer.
+func (e *Enqueuer) Charge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string, at time.Time) error {
+	return e.insert(ctx, tx, chargeArgs{PaymentID: paymentID, Provider: provider}, at)
+}
+
+// Recharge implements store.Enqueuer.
+func (e *Enqueuer) Recharge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string) error {
+	return e.insert(ctx, tx, chargeArgs{PaymentID: paymentID, Provider: provider, Recharge: true}, time.Time{})
+}
+
+// Reconcile implements store.Enqueuer.
+func (e *Enqueuer) Reconcile(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string, at time.Time) error {
+	return e.insert(ctx, tx, reconcileArgs{PaymentID: paymentID, Provider: provider}, at)
+}
+
+// Webhook implements store.Enqueuer.
+func (e *Enqueuer) Webhook(ctx context.Context, tx pgx.Tx, eventID int64) error {
+	return e.insert(ctx, tx, webhookArgs{EventID: eventID}, time.Time{})
+}
+
+// Alert implements store.Enqueuer.
+func (e *Enqueuer) Alert(ctx context.Context, tx pgx.Tx, alertID int64) error {
+	return e.insert(ctx, tx, alertArgs{AlertID: alertID}, time.Time{})
+}
+
+// Sync implements store.Enqueuer.
+func (e *Enqueuer) Sync(ctx context.Context, tx pgx.Tx, provider, triggeredBy string) error {
+	return e.insert(ctx, tx, syncArgs{Provider: provider, TriggeredBy: triggeredBy}, time.Time{})
+}
+
+// insert adds a job to run at at (zero or past: now) in tx. For live work it
+// inserts nothing, but pulls a job that waits for a later time forward: a person's
+// "check now" must not wait for tomorrow's lookup.
+func (e *Enqueuer) insert(ctx context.Context, tx pgx.Tx, args river.JobArgs, at time.Time) error {
+	wait := time.Until(at) // River runs on the machine's clock
+	opts := &river.InsertOpts{}
+	if wait > 0 {
+		opts.ScheduledAt = at
+	}
+	res, err := e.client.InsertTx(ctx, tx, args, opts)
+	if err != nil {
+		return fmt.Errorf("jobs: insert %s: %w", args.Kind(), err)
+	}
+	if res.UniqueSkippedAsDuplicate || (wait > 0 && wait <= schedulerTick) {
+		return pullForward(ctx, tx, res.Job.ID, wait)
+	}
+	return nil
+}
+
+// pullForward makes a waiting job run after wait, if that is earlier than planned.
+// Running and finished jobs are left alone.
+func pullForward(ctx context.Context, tx pgx.Tx, jobID int64, wait time.Duration) error {
+	wait = max(wait, 0)
+	const q = `
+		UPDATE river_job
+		SET scheduled_at = least(scheduled_at, now() + make_interval(secs => $2)),
+		    state = CASE WHEN $3 THEN 'available'::river_job_state ELSE state END
+		WHERE id = $1 AND state IN ('scheduled', 'retryable', 'available')`
+	if _, err := tx.Exec(ctx, q, jobID, wait.Seconds(), wait <= schedulerTick); err != nil {
+		return fmt.Errorf("jobs: pull job %d forward: %w", jobID, err)
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"fusebox/store"
+)
+
+// history is what earlier attempts of a payment's charge left behind.
+type history struct {
+	attempts int    // sends intended so far, whatever became of them
+	notSent  int    // of these, provably not sent; these use up the tries
+	key      string // operation key, empty before the first attempt
+	request  []byte // frozen bytes, nil before the first attempt
+}
+
+// readHistory reads a payment's history. Later attempts repeat the stored bytes: a
+// newer adapter would render others, and the same key with other bytes is refused.
+func (r *Runner) readHistory(ctx context.Context, id uuid.UUID) (history, error) {
+	const q = `
+		SELECT count(*), count(*) FILTER (WHERE outcome = 'not_sent'),
+		       coalesce((array_agg(operation_key ORDER BY seq))[1], ''),
+		       (array_agg(request ORDER BY seq))[1]
+		FROM attempts WHERE payment_id = $1 AND operation = 'charge'`
+	var h history
+	err := r.cfg.Store.Pool().QueryRow(ctx, q, id).Scan(&h.attempts, &h.notSent, &h.key, &h.request)
+	if err != nil {
+		return history{}, fmt.Errorf("jobs: attempts of %s: %w", id, err)
+	}
+	return h, nil
+}
+
+// lockPayment reads a payment's status and review reasons under its row lock.
+func lockPayment(ctx context.Context, tx pgx.Tx, id uuid.UUID) (store.Payment, error) {
+	p := store.Payment{ID: id}
+	err := tx.QueryRow(ctx, `SELECT status, needs_review FROM payments WHERE id = $1 FOR UPDATE`, id).
+		Scan(&p.Status, &p.NeedsReview)
+	if err != nil {
+		return store.Payment{}, fmt.Errorf("jobs: lock payment %s: %w", id, err)
+	}
+	return p, nil
+}

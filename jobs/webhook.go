@@ -1,0 +1,50 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"fusebox/provider"
+	"fusebox/store"
+)
+
+// webhookWorker applies inbox rows. Verification happened at receipt; the worker
+// never looks at signatures or the time again.
+type webhookWorker struct {
+	river.WorkerDefaults[webhookArgs]
+	r *Runner
+}
+
+// Work implements river.Worker. The change and the job's completion commit together,
+// so an event is applied once however often its job runs.
+func (w *webhookWorker) Work(ctx context.Context, job *river.Job[webhookArgs]) error {
+	name, err := w.r.cfg.Store.WebhookProvider(ctx, job.Args.EventID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("jobs: webhook: %w", err)
+	}
+	parse, ok := w.parser(name)
+	if !ok {
+		return fmt.Errorf("jobs: webhook %d is of provider %q, which is not configured", job.Args.EventID, name)
+	}
+	return w.r.cfg.Store.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := w.r.cfg.Store.ApplyWebhook(ctx, tx, job.Args.EventID, parse); err != nil {
+			return fmt.Errorf("jobs: apply webhook %d: %w", job.Args.EventID, err)
+		}
+		return complete(ctx, tx, job)
+	})
+}
+
+func (w *webhookWorker) parser(name string) (func([]byte) ([]provider.Event, error), bool) {
+	l, ok := w.r.lanes[name]
+	if !ok {
+		return nil, false
+	}
+	return l.adapter.Parse, true
+}
