@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptrace"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -175,7 +176,10 @@ func (c *charge) send(ctx context.Context, a store.Attempt, permit breaker.Permi
 	id := c.payment.ID.String()
 	call, cancel := c.r.callContext(ctx, attemptDeadline(c.lane.settings))
 	defer cancel()
-	call = provider.WithSentHook(call, func() { c.r.cfg.At(PointAfterSend, id) })
+	// httptrace composes: the adapter's own trace keeps this hook.
+	call = httptrace.WithClientTrace(call, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { c.r.cfg.At(PointAfterSend, id) },
+	})
 	charged := c.lane.adapter.Charge(call, a.OperationKey, a.Request, c.payment.Money())
 	c.r.cfg.At(PointAfterAnswer, id)
 	permit.Report(context.WithoutCancel(ctx), breaker.Verdict(charged.Health), charged.Exchange.Latency(), charged.Reason, id)
