@@ -37,8 +37,8 @@ func TestItem11Bulkheads(t *testing.T) {
 	require.Less(t, stormy, calm+500*time.Millisecond)
 }
 
-// TestItem3CallsOutOfTheRequest: API and console answer at once while the provider hangs.
-func TestItem3CallsOutOfTheRequest(t *testing.T) {
+// TestItem03CallsOutOfTheRequest: API and console answer at once while the provider hangs.
+func TestItem03CallsOutOfTheRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, place{}, "outage")
 	w.serve()
@@ -59,9 +59,9 @@ func TestItem3CallsOutOfTheRequest(t *testing.T) {
 	require.Less(t, slowest, 1200*time.Millisecond, "slower than a hang could explain (1.5 s) under the race detector")
 }
 
-// TestItem5ParallelIdenticalRequests: 20 identical POSTs at once through two API
+// TestItem05ParallelIdenticalRequests: 20 identical POSTs at once through two API
 // processes' worth of goroutines make one payment and one charge.
-func TestItem5ParallelIdenticalRequests(t *testing.T) {
+func TestItem05ParallelIdenticalRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, place{}, "steady")
 	w.serve()
