@@ -12,7 +12,6 @@ import (
 	"github.com/alexedwards/argon2id"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"fusebox/provider"
 )
@@ -59,6 +58,8 @@ type User struct {
 	Disabled   bool
 	CreatedAt  time.Time
 	LastSeenAt *time.Time
+	// SessionKey changes with the password: a session made under another one is over.
+	SessionKey string
 }
 
 var (
@@ -148,12 +149,13 @@ func (n NewUser) normal() (NewUser, error) {
 	return n, CheckPassword(n.Password)
 }
 
-const userColumns = `id, email, name, role, locale, time_zone, theme, disabled, created_at, last_seen_at`
+const userColumns = `id, email, name, role, locale, time_zone, theme, disabled, created_at, last_seen_at,
+	left(encode(sha256(convert_to(password_hash, 'UTF8')), 'hex'), 16)`
 
 func scanUser(row pgx.Row, extra ...any) (User, error) {
 	var u User
 	err := row.Scan(append([]any{&u.ID, &u.Email, &u.Name, &u.Role, &u.Locale, &u.TimeZone, &u.Theme,
-		&u.Disabled, &u.CreatedAt, &u.LastSeenAt}, extra...)...)
+		&u.Disabled, &u.CreatedAt, &u.LastSeenAt, &u.SessionKey}, extra...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return User{}, ErrNotFound
 	}
@@ -180,7 +182,7 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser, by Actor) (User, erro
 			INSERT INTO users (id, email, name, role, password_hash, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6) RETURNING `+userColumns,
 			id, n.Email, n.Name, n.Role, hash, s.Now()))
-		if isUnique(err, "users_email_key") {
+		if violates(err, "users_email_key") {
 			return ErrUserExists
 		}
 		if err != nil {
@@ -192,12 +194,6 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser, by Actor) (User, erro
 	return u, err
 }
 
-// isUnique reports whether err is a violation of the named unique constraint.
-func isUnique(err error, constraint string) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == constraint
-}
-
 func hashPassword(ctx context.Context, password string) (hash string, err error) {
 	err = hashing(ctx, func() error {
 		hash, err = argon2id.CreateHash(password, passwordParams)
@@ -206,8 +202,8 @@ func hashPassword(ctx context.Context, password string) (hash string, err error)
 	return hash, err
 }
 
-// SetPassword replaces a person's password and ends nothing else: sessions are the
-// caller's to revoke. Errors: *provider.FieldError, ErrNotFound.
+// SetPassword replaces a person's password; with it SessionKey changes, which ends the
+// person's sessions. Errors: *provider.FieldError, ErrNotFound.
 func (s *Store) SetPassword(ctx context.Context, email, password string, by Actor) error {
 	if err := CheckPassword(password); err != nil {
 		return err

@@ -25,6 +25,7 @@ const (
 // Keys of what a session holds.
 const (
 	sessionUser  = "user"
+	sessionKey   = "key"  // the user's SessionKey at sign-in
 	sessionSeen  = "seen" // Unix seconds of the last page or action
 	sessionFlash = "flash"
 )
@@ -112,7 +113,7 @@ func (s *Server) loadUser(c echo.Context) error {
 		return s.sessions.Destroy(ctx)
 	}
 	u, err := s.cfg.Store.User(ctx, id)
-	if errors.Is(err, store.ErrNotFound) || (err == nil && u.Disabled) {
+	if errors.Is(err, store.ErrNotFound) || (err == nil && (u.Disabled || u.SessionKey != s.sessions.GetString(ctx, sessionKey))) {
 		return s.sessions.Destroy(ctx)
 	}
 	if err != nil {

@@ -66,6 +66,7 @@ func (s *Server) startSession(c echo.Context, u store.User) error {
 		return err
 	}
 	s.sessions.Put(ctx, sessionUser, u.ID.String())
+	s.sessions.Put(ctx, sessionKey, u.SessionKey)
 	s.sessions.Put(ctx, sessionSeen, s.cfg.Now().Unix())
 	if _, _, err := s.sessions.Commit(ctx); err != nil {
 		return err

@@ -122,6 +122,7 @@ func (s *Server) logRequest(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		res, req := c.Response(), c.Request()
 		took := time.Since(start)
+		s.metrics.request(c, took)
 		attrs := []slog.Attr{
 			slog.String("request_id", requestIDOf(c)), slog.String("method", req.Method),
 			slog.String("path", req.URL.Path), slog.String("route", c.Path()),
@@ -188,14 +189,9 @@ var errCrossOrigin = errors.New("web: cross-origin request refused")
 // refuseCrossOrigin is the CSRF defence. Programs' endpoints carry no ambient
 // credentials, so they need none.
 func (s *Server) refuseCrossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
-	guard := http.NewCrossOriginProtection()
-	// Behind a proxy that rewrites Host, the Origin is still the public one.
-	if err := guard.AddTrustedOrigin(s.origin); err != nil {
-		panic(err) // newServer made it from a valid URL
-	}
 	return func(c echo.Context) error {
 		if !isMachine(c) {
-			if err := guard.Check(c.Request()); err != nil {
+			if err := s.csrf.Check(c.Request()); err != nil {
 				return fmt.Errorf("%w: %w", errCrossOrigin, err)
 			}
 		}

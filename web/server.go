@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/a-h/templ"
@@ -56,8 +57,11 @@ type Server struct {
 	cfg      Config
 	echo     *echo.Echo
 	https    bool   // PublicURL is https: Secure cookies, HSTS
-	origin   string // of PublicURL
+	base     string // PublicURL without a slash at its end
+	origin   string // scheme and host of PublicURL
 	sessions *scs.SessionManager
+	metrics  *metrics
+	csrf     *http.CrossOriginProtection
 
 	public  *echo.Group // anyone: sign-in, assets, the demo's checkout
 	console *echo.Group // signed in, any role
@@ -82,6 +86,11 @@ func New(cfg Config) (*Server, error) {
 	s.console = s.echo.Group("", s.requireUser)
 	s.registerAssets()
 	s.registerAuth()
+	s.registerAPI()
+	s.registerWebhooks()
+	s.registerHealth()
+	s.registerMetrics()
+	s.registerTranslate()
 	registerConsoleA(s)
 	registerConsoleB(s)
 	// Last, because the groups above register one of their own behind the sign-in:
@@ -106,8 +115,14 @@ func newServer(cfg Config) (*Server, error) {
 		cfg.Now = time.Now
 	}
 	s := &Server{cfg: cfg, echo: echo.New(), https: base.Scheme == "https",
-		origin: base.Scheme + "://" + base.Host}
+		base: strings.TrimRight(cfg.PublicURL, "/"), origin: base.Scheme + "://" + base.Host}
 	s.sessions = newSessions(cfg.Store, s.https)
+	s.metrics = newMetrics(cfg)
+	// Behind a proxy that rewrites Host, a browser's Origin is still the public one.
+	s.csrf = http.NewCrossOriginProtection()
+	if err := s.csrf.AddTrustedOrigin(s.origin); err != nil {
+		return nil, fmt.Errorf("web: PublicURL: %w", err)
+	}
 	s.viewContext = func(c echo.Context) context.Context { return c.Request().Context() }
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.renderError

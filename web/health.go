@@ -1,0 +1,52 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// readyWait bounds the readiness check: a load balancer asks again soon.
+const readyWait = 2 * time.Second
+
+// registerHealth adds the probes.
+func (s *Server) registerHealth() {
+	s.echo.GET("/healthz", s.healthz)
+	s.echo.GET("/readyz", s.readyz)
+}
+
+// health is what a probe answers.
+type health struct {
+	Status   string `json:"status"` // ok, ready, not_ready
+	Version  string `json:"version"`
+	Postgres string `json:"postgres,omitempty"`
+	Redis    string `json:"redis,omitempty"`
+	Since    string `json:"redis_degraded_since,omitempty"`
+}
+
+// healthz says that the process lives. It looks at nothing else: restarting it would
+// not bring a database back.
+func (s *Server) healthz(c echo.Context) error {
+	return answer(c, http.StatusOK, health{Status: "ok", Version: s.cfg.Version})
+}
+
+// readyz says whether requests can be served. Without Postgres they cannot; without
+// Redis they can, on a local breaker, and it says so.
+func (s *Server) readyz(c echo.Context) error {
+	ctx, cancel := context.WithTimeout(c.Request().Context(), readyWait)
+	defer cancel()
+	h := health{Status: "ready", Version: s.cfg.Version, Postgres: "ok", Redis: "ok"}
+	status := http.StatusOK
+	if err := s.cfg.Store.Ready(ctx); err != nil {
+		// The reason goes to the log: this page is for anyone.
+		note(c, slog.String("postgres", err.Error()))
+		h.Status, h.Postgres, status = "not_ready", "unavailable", http.StatusServiceUnavailable
+	}
+	if since := s.cfg.Breaker.Degraded(); !since.IsZero() {
+		h.Redis, h.Since = "degraded", apiTime(since)
+	}
+	return answer(c, status, h)
+}
