@@ -67,6 +67,51 @@ type Classification struct {
 	Alert      string        // alert kind, or empty
 }
 
+// Reasons of a classification: machine-readable, stable, and what screens and
+// alerts translate. A status may be appended (gateway_502, provider_500).
+const (
+	ReasonSucceeded      = "succeeded"
+	ReasonProcessing     = "processing"
+	ReasonAction         = "requires_action"
+	ReasonDeclined       = "declined"
+	ReasonRejected       = "rejected"
+	ReasonDNS            = "dns"
+	ReasonDial           = "dial"
+	ReasonTLS            = "tls"
+	ReasonConnectTimeout = "connect_timeout"
+	ReasonNothingWritten = "nothing_written"      // a connection was there and the kernel took no byte of the request
+	ReasonDeadlineBefore = "deadline_before_send" // our deadline passed before the first byte
+	ReasonShutdownBefore = "shutdown_before_send" // we cancelled before the first byte
+	ReasonLocal          = "local"                // our own fault: the request could not be built
+	ReasonCutAfterSend   = "cut_after_send"       // sent, then the connection broke
+	ReasonTimeoutAfter   = "timeout_after_send"   // sent, then no status line within the deadline
+	ReasonShutdownAfter  = "shutdown_after_send"  // sent, then we cancelled
+	ReasonBodyCut        = "body_cut"             // a status line, then the body broke off
+	ReasonBodyTimeout    = "body_timeout"         // a status line, then the body dripped past the deadline
+	ReasonBodyTooLarge   = "body_too_large"       // more than the cap
+	ReasonNotJSON        = "not_json"             // HTML, nothing, or JSON cut short under a 2xx
+	ReasonContract       = "contract_changed"     // JSON our decoder does not understand
+	ReasonNoObject       = "no_object"            // a 2xx without a provider id
+	ReasonUnmapped       = "unmapped_status"      // a status word that is not on the list
+	ReasonAmount         = "amount_mismatch"      // amount or currency is not what we asked
+	ReasonContradiction  = "contradiction"        // the answer says two things, or names another payment
+	ReasonRedirect       = "redirect"             // 3xx; never followed
+	ReasonUnauthorized   = "unauthorized"         // 401
+	ReasonForbidden      = "forbidden"            // 403
+	ReasonTimeout408     = "provider_timeout"     // 408
+	ReasonKeyInUse       = "key_in_use"           // the first call under this key is still running
+	ReasonKeyReused      = "key_reused"           // the key was used with other parameters
+	ReasonAlreadyDone    = "already_processed"    // the provider says it has seen this payment
+	ReasonThrottled      = "throttled"            // 425, 429
+	ReasonUnlisted       = "unlisted_answer"      // a status the rules do not know
+	ReasonFound          = "found"                // lookup
+	ReasonNotFound       = "not_found"            // lookup
+	ReasonFilterIgnored  = "filter_ignored"       // lookup: the answer is about other payments than asked
+	ReasonVanished       = "vanished"             // lookup: an id the provider once gave is unknown to it
+	ReasonProxyNotFound  = "proxy_404"            // lookup: a 404 page nobody can take for the provider's word
+	ReasonNoWay          = "no_way"               // lookup: nothing to ask
+)
+
 // Exchange holds the facts of one HTTP call, as gathered by Caller.Do.
 type Exchange struct {
 	Method        string

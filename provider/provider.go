@@ -183,15 +183,6 @@ type Adapter interface {
 	Parse(raw []byte) ([]Event, error)
 }
 
-// FieldError is a refusal that names the field and the reason.
-type FieldError struct {
-	Field  string
-	Reason string
-}
-
-// Error implements error.
-func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
-
 // Registry holds the configured adapters by name, in configuration order.
 type Registry struct {
 	names    []string

@@ -1,0 +1,173 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// Redacted stands where a secret or a card number was.
+const Redacted = "[redacted]"
+
+// maxRedactedRaw caps Object.Raw.
+const maxRedactedRaw = 16 << 10
+
+// secretName matches names of JSON members whose value is never stored.
+var secretName = regexp.MustCompile(`(?i)^(.*[_-])?(password|passwd|secret|client_secret|token|access_token|refresh_token|authorization|api_?key|cvc2?|cvv2?|csc|card_?number|pan|pin|private_?key)$`)
+
+// secretText matches secrets by their look, wherever they stand.
+var secretText = regexp.MustCompile(`(?i)\b(bearer\s+[a-z0-9._~+/=-]{8,}|basic\s+[a-z0-9+/=]{12,}|(sk|rk|pk|whsec)_[a-z0-9_]{8,}|eyJ[a-z0-9_-]{8,}\.[a-z0-9_-]{4,}\.[a-z0-9_-]*)`)
+
+// cardLike matches 13 to 19 digits, perhaps grouped by single spaces or dashes.
+var cardLike = regexp.MustCompile(`\d(?:[ -]?\d){12,18}`)
+
+// Redact returns a body that may be stored and shown: no card numbers, no secrets. JSON
+// stays JSON (member order kept, white space not); anything else is treated as text.
+// Valid UTF-8 comes out, without NUL, as Postgres wants it.
+func Redact(body []byte) []byte {
+	if out, err := redactJSON(body); err == nil {
+		return out
+	}
+	return []byte(RedactText(string(body)))
+}
+
+// RedactText masks secrets and card numbers in plain text.
+func RedactText(s string) string {
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
+	s = secretText.ReplaceAllString(s, Redacted)
+	return cardLike.ReplaceAllStringFunc(s, maskCard)
+}
+
+// RedactRaw is Redact for Object.Raw: always one valid JSON value, capped.
+func RedactRaw(raw []byte) []byte {
+	out, err := redactJSON(raw)
+	if err != nil || len(out) > maxRedactedRaw {
+		return []byte(`{"omitted":"not JSON, or too long"}`)
+	}
+	return out
+}
+
+// maskCard keeps the last four digits of what passes the card check sum, and leaves
+// everything else (ids, timestamps) alone.
+func maskCard(s string) string {
+	digits := strings.NewReplacer(" ", "", "-", "").Replace(s)
+	if !luhn(digits) {
+		return s
+	}
+	return "[card " + digits[len(digits)-4:] + "]"
+}
+
+// luhn reports whether ASCII digits carry a valid card check digit.
+func luhn(digits string) bool {
+	sum := 0
+	for i := range len(digits) {
+		d := int(digits[len(digits)-1-i] - '0')
+		if i%2 == 1 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+	}
+	return sum%10 == 0
+}
+
+// jsonRedactor copies JSON token by token.
+type jsonRedactor struct {
+	dec *json.Decoder
+	out bytes.Buffer
+}
+
+func redactJSON(body []byte) ([]byte, error) {
+	r := jsonRedactor{dec: json.NewDecoder(bytes.NewReader(body))}
+	r.dec.UseNumber()
+	if err := r.value(false, 0); err != nil {
+		return nil, err
+	}
+	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("provider: more than one JSON value")
+	}
+	return r.out.Bytes(), nil
+}
+
+// maxJSONDepth bounds the recursion; no provider nests like that.
+const maxJSONDepth = 100
+
+var errTooDeep = errors.New("provider: JSON nested too deeply")
+
+func (r *jsonRedactor) value(secret bool, depth int) error {
+	if depth > maxJSONDepth {
+		return errTooDeep
+	}
+	tok, err := r.dec.Token()
+	if err != nil {
+		return err
+	}
+	switch v := tok.(type) {
+	case json.Delim:
+		return r.container(v, secret, depth)
+	case nil:
+		r.out.WriteString("null")
+	default:
+		r.scalar(v, secret)
+	}
+	return nil
+}
+
+func (r *jsonRedactor) scalar(v any, secret bool) {
+	switch s := v.(type) {
+	case string:
+		v = RedactText(s)
+	case json.Number:
+		// Also keeps numbers no database column could hold (1e999999) as text.
+		if masked := RedactText(s.String()); masked != s.String() || len(s) > 40 || strings.ContainsAny(s.String(), "eE") {
+			v = cut(masked, 100)
+		}
+	}
+	if secret {
+		v = Redacted
+	}
+	r.write(v)
+}
+
+// write encodes without HTML escapes; no value that gets here can fail to encode.
+func (r *jsonRedactor) write(v any) {
+	enc := json.NewEncoder(&r.out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err == nil {
+		r.out.Truncate(r.out.Len() - 1) // the encoder's line feed
+	}
+}
+
+func (r *jsonRedactor) container(open json.Delim, secret bool, depth int) error {
+	r.out.WriteByte(byte(open))
+	for i := 0; r.dec.More(); i++ {
+		if i > 0 {
+			r.out.WriteByte(',')
+		}
+		hide := secret
+		if open == '{' {
+			name, err := r.dec.Token()
+			if err != nil {
+				return err
+			}
+			s, _ := name.(string)
+			hide = hide || secretName.MatchString(s)
+			r.write(RedactText(s))
+			r.out.WriteByte(':')
+		}
+		if err := r.value(hide, depth+1); err != nil {
+			return err
+		}
+	}
+	end, err := r.dec.Token()
+	if err != nil {
+		return err
+	}
+	d, _ := end.(json.Delim)
+	r.out.WriteByte(byte(d))
+	return nil
+}
