@@ -1,0 +1,122 @@
+package simulator
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+)
+
+// Statuses a charge can have, in the contract's words.
+const (
+	StatusSucceeded      = "succeeded"
+	StatusProcessing     = "processing"
+	StatusRequiresAction = "requires_action"
+	StatusFailed         = "failed"
+	StatusCanceled       = "canceled"
+)
+
+// Charge is one object in the ledger: what the provider really did.
+type Charge struct {
+	ID        string    `json:"id"`
+	Reference string    `json:"reference"`
+	Key       string    `json:"key"`    // idempotency key; empty at a provider without keys
+	Amount    int64     `json:"amount"` // minor units
+	Currency  string    `json:"currency"`
+	Status    string    `json:"status"`
+	CreatedAt time.Time `json:"created_at"`
+
+	OrderRef  string    `json:"order_ref,omitempty"`
+	Code      string    `json:"code,omitempty"` // why it failed
+	Message   string    `json:"message,omitempty"`
+	Fault     Fault     `json:"fault,omitempty"`     // the charge fault that hit it
+	Decide    string    `json:"decide,omitempty"`    // the status it will get by itself
+	DecideAt  time.Time `json:"decide_at,omitzero"`  // when
+	HideUntil time.Time `json:"hide_until,omitzero"` // lookup lag
+	GoneUntil time.Time `json:"gone_until,omitzero"` // lookup not-found
+	UpdatedAt time.Time `json:"updated_at,omitzero"` // last change of status
+	Asked     int64     `json:"asked,omitempty"`     // the amount asked for, where another was charged
+}
+
+// final reports whether the provider has decided.
+func (c Charge) final() bool {
+	return c.Status == StatusSucceeded || c.Status == StatusFailed || c.Status == StatusCanceled
+}
+
+// subject is the payment behind the charge.
+func (c Charge) subject() subject {
+	s := subject{reference: c.Reference, orderRef: c.OrderRef, amount: c.Amount}
+	if c.Asked != 0 {
+		s.amount = c.Asked
+	}
+	return s
+}
+
+// object is a charge on the wire.
+type object struct {
+	ID        string     `json:"id"`
+	Reference string     `json:"reference"`
+	Status    string     `json:"status"`
+	Amount    int64      `json:"amount"`
+	Currency  string     `json:"currency"`
+	CreatedAt time.Time  `json:"created_at"`
+	Key       string     `json:"idempotency_key,omitempty"`
+	OrderRef  string     `json:"order_ref,omitempty"`
+	ActionURL string     `json:"action_url,omitempty"`
+	Error     *errorBody `json:"error,omitempty"`
+}
+
+// errorBody is the contract's error object.
+type errorBody struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Field   string `json:"field,omitempty"`
+}
+
+// wire renders a charge for answers and events; base is the provider's URL.
+func (c Charge) wire(base string) object {
+	o := object{
+		ID: c.ID, Reference: c.Reference, Status: c.Status, Amount: c.Amount,
+		Currency: c.Currency, CreatedAt: c.CreatedAt, Key: c.Key, OrderRef: c.OrderRef,
+	}
+	if c.Status == StatusRequiresAction {
+		o.ActionURL = base + "/actions/" + c.ID
+	}
+	if c.Code != "" && c.final() && c.Status != StatusSucceeded {
+		o.Error = &errorBody{Code: c.Code, Message: c.Message}
+	}
+	return o
+}
+
+// stored is the answer kept under an idempotency key.
+type stored struct {
+	Key    string          `json:"key"`
+	Hash   string          `json:"hash"` // of the request body
+	Status int             `json:"status"`
+	Body   json.RawMessage `json:"body"`
+	At     time.Time       `json:"at"`
+}
+
+// event is one webhook event until it is acknowledged. The delivery faults are
+// decided when it is made and kept with it, so that a restart changes nothing.
+type event struct {
+	ID       string          `json:"id"`
+	Type     string          `json:"type"`
+	ChargeID string          `json:"charge_id,omitempty"`
+	Body     json.RawMessage `json:"body"` // the exact bytes sent and signed
+	Due      time.Time       `json:"due"`
+
+	Early    bool `json:"early,omitempty"`    // first delivery before the answer
+	Copies   int  `json:"copies,omitempty"`   // deliveries after the acknowledged one
+	Parallel int  `json:"parallel,omitempty"` // simultaneous deliveries of the first try
+	BadSigs  int  `json:"bad_sigs,omitempty"` // tries with a wrong HMAC
+	OldSigs  int  `json:"old_sigs,omitempty"` // tries signed ten minutes ago
+	Held     bool `json:"held,omitempty"`     // waits until the charge's final event was acknowledged
+}
+
+// newID returns an unguessable id such as pay_1f0c….
+func newID(prefix string) string {
+	var b [12]byte
+	rand.Read(b[:]) // never fails
+	return prefix + "_" + hex.EncodeToString(b[:])
+}

@@ -1,0 +1,29 @@
+// Package simulator is a stand-in payment provider: a real HTTP server that
+// speaks the gateway contract (see provider/gateway), keeps a durable ledger of
+// its own, sends signed webhooks, and misbehaves on demand. It imports nothing
+// of Fusebox's and knows nothing of its engine; its ledger is the ground truth
+// that an audit compares our books with.
+//
+// # Picking a fault
+//
+// Every fault has a name, a kind and a number (the Catalogue). There are three
+// ways to get one:
+//
+//   - By rate, drawn from a hash of seed and payment reference: the same payment
+//     draws the same fault in every run. A charge request draws at most one charge
+//     fault; webhook and lookup faults are drawn apart from it and from each other.
+//     A drawn charge fault hits only the first request that executes a reference,
+//     so retries end; at rate 1 it hits every one.
+//   - By order reference: "fault:NAME" anywhere in order_ref, several separated by
+//     commas, "NAME*N" for the first N times ("fault:throttle_429*3,webhook_late").
+//     "fault:none" is a payment that nothing happens to. Without *N a charge fault
+//     hits the first request, a lookup fault every lookup, a webhook fault every
+//     event (its first delivery, where the delivery is what is spoilt).
+//   - By amount: 66600 + the fault's number in minor units, so that a person at a
+//     checkout gets a 502 after the charge by paying 666.04.
+//
+// A pick by reference or amount switches the draws by rate off for that payment.
+//
+// Outages concern the whole provider and are switched, not drawn. The control API
+// has a listener of its own, so that an outage never cuts it off.
+package simulator

@@ -1,0 +1,154 @@
+package simulator
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Event types of the contract, and one that is none of its business.
+const (
+	eventSucceeded      = "payment.succeeded"
+	eventFailed         = "payment.failed"
+	eventProcessing     = "payment.processing"
+	eventRequiresAction = "payment.requires_action"
+	eventUnrelated      = "balance.updated"
+)
+
+// heldFor is the longest an out-of-order event waits for the final one.
+const heldFor = 10 * time.Second
+
+// eventType names the event that tells a status.
+func eventType(status string) string {
+	switch status {
+	case StatusSucceeded:
+		return eventSucceeded
+	case StatusProcessing:
+		return eventProcessing
+	case StatusRequiresAction:
+		return eventRequiresAction
+	default:
+		return eventFailed
+	}
+}
+
+// newEvents makes the events about a charge in its present status, with the
+// delivery faults drawn for them. Without a destination there are none.
+func (s *Server) newEvents(c Charge, f Faults, now time.Time) []event {
+	if to, _ := s.events.target(); to == "" {
+		return nil
+	}
+	var out []event
+	happens := func(name Fault) bool {
+		if !f.happens(s.opts.Seed, name, c.subject(), c.Status, 1) {
+			return false
+		}
+		s.tally.fault(name)
+		return true
+	}
+	if !happens(WebhookMissing) {
+		out = append(out, s.spoiled(s.newEvent(eventType(c.Status), c, f.Timing, now), c, f, happens))
+	}
+	if fresh := c.UpdatedAt.Equal(now) && c.CreatedAt.Equal(c.UpdatedAt); fresh && happens(WebhookOutOfOrder) {
+		out = s.disordered(out, c, f.Timing, now)
+	}
+	if happens(WebhookUnrelated) {
+		out = append(out, s.unrelated(now))
+	}
+	return out
+}
+
+// spoiled gives an event the faults of its delivery.
+func (s *Server) spoiled(ev event, c Charge, f Faults, happens func(Fault) bool) event {
+	times := func(name Fault, habit int) int {
+		if !happens(name) {
+			return 0
+		}
+		if n := picksOf(c.OrderRef, c.subject().amount)[name]; n > 0 {
+			return n
+		}
+		return habit
+	}
+	if happens(WebhookLate) {
+		ev.Due = ev.Due.Add(f.Timing.Late)
+	}
+	ev.Early = happens(WebhookEarly)
+	ev.Copies = times(WebhookDuplicated, 2)
+	ev.Parallel = times(WebhookConcurrent, 5)
+	ev.BadSigs = times(WebhookBadSignature, 1)
+	ev.OldSigs = times(WebhookOldTimestamp, 1)
+	return ev
+}
+
+// disordered sees to it that payment.processing arrives after the final event:
+// an undecided charge's own event waits, a decided charge gets an older one.
+func (s *Server) disordered(events []event, c Charge, t Timing, now time.Time) []event {
+	if !c.final() {
+		for i := range events {
+			events[i].Held, events[i].Due = true, events[i].Due.Add(heldFor)
+		}
+		return events
+	}
+	before := c
+	before.Status, before.Code, before.Message = StatusProcessing, "", ""
+	ev := s.newEvent(eventProcessing, before, t, now.Add(-time.Second))
+	ev.Held, ev.Due = true, ev.Due.Add(heldFor)
+	return append(events, ev)
+}
+
+// newEvent renders an event about a charge as it stands.
+func (s *Server) newEvent(kind string, c Charge, t Timing, at time.Time) event {
+	ev := event{ID: newID("evt"), Type: kind, ChargeID: c.ID, Due: time.Now().Add(t.Webhook)}
+	ev.Body = eventBody(ev, at, c.wire(s.publicURL()))
+	return ev
+}
+
+func (s *Server) unrelated(at time.Time) event {
+	ev := event{ID: newID("evt"), Type: eventUnrelated, Due: time.Now()}
+	ev.Body = eventBody(ev, at, map[string]any{"account": s.opts.Name, "available": 0})
+	return ev
+}
+
+func eventBody(ev event, at time.Time, data any) json.RawMessage {
+	body, err := json.Marshal(struct {
+		ID        string    `json:"id"`
+		Type      string    `json:"type"`
+		CreatedAt time.Time `json:"created_at"`
+		Live      bool      `json:"live"`
+		Data      any       `json:"data"`
+	}{ev.ID, ev.Type, at, false, data})
+	if err != nil { // only types of ours come here, and all of them marshal
+		panic(err)
+	}
+	return body
+}
+
+// publish hands events to the dispatcher and returns, for each early one, a
+// channel that closes when its first delivery is over.
+func (s *Server) publish(events []event) []<-chan struct{} {
+	var early []<-chan struct{}
+	for _, ev := range events {
+		if tried := s.events.add(ev); ev.Early {
+			early = append(early, tried)
+		}
+	}
+	return early
+}
+
+// Sign returns the Fusebox-Signature header for a body sent at a time, with one
+// v1 per secret.
+func Sign(body []byte, at time.Time, secrets ...string) string {
+	stamp := strconv.FormatInt(at.Unix(), 10)
+	parts := []string{"t=" + stamp}
+	for _, secret := range secrets {
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte(stamp + "."))
+		mac.Write(body)
+		parts = append(parts, "v1="+hex.EncodeToString(mac.Sum(nil)))
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,174 @@
+package simulator
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"golang.org/x/text/currency"
+)
+
+// chargeRequest is the body of POST /payments.
+type chargeRequest struct {
+	Reference   string          `json:"reference"`
+	Amount      json.RawMessage `json:"amount"` // the literal: never through a float
+	Currency    string          `json:"currency"`
+	Description string          `json:"description"`
+	OrderRef    string          `json:"order_ref"`
+	Customer    *struct {
+		Name  string `json:"name"`
+		Email string `json:"email"`
+	} `json:"customer"`
+	minor int64 // Amount, once it is checked
+}
+
+func (r chargeRequest) subject() subject {
+	return subject{reference: r.Reference, orderRef: r.OrderRef, amount: r.minor}
+}
+
+// maxAmount is the largest charge taken, in minor units.
+const maxAmount = 1_000_000_000_000
+
+// readCharge reads and checks a request. A non-nil errorBody says what is wrong
+// with it, under the returned HTTP status.
+func readCharge(contentType string, body []byte) (chargeRequest, int, *errorBody) {
+	var r chargeRequest
+	if kind, _, err := mime.ParseMediaType(contentType); err != nil || kind != "application/json" {
+		return r, http.StatusUnsupportedMediaType, invalid("", "Content-Type must be application/json.")
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if err := dec.Decode(&r); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return r, http.StatusUnprocessableEntity, invalid(wrong.Field, "has the wrong type.")
+		}
+		return r, http.StatusBadRequest, invalid("", "The body is not JSON.")
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return r, http.StatusBadRequest, invalid("", "The body goes on after the JSON.")
+	}
+	// ParseInt refuses fractions, exponents, strings and null; JSON refuses leading zeros and plus signs.
+	minor, err := strconv.ParseInt(string(r.Amount), 10, 64)
+	switch {
+	case r.Reference == "" || len(r.Reference) > 255:
+		return r, http.StatusUnprocessableEntity, invalid("reference", "must have 1 to 255 characters.")
+	case err != nil || minor <= 0 || minor > maxAmount:
+		return r, http.StatusUnprocessableEntity, invalid("amount", "must be a positive integer in minor units.")
+	case !known(r.Currency):
+		return r, http.StatusUnprocessableEntity, invalid("currency", "must be an ISO 4217 code.")
+	}
+	r.minor = minor
+	return r, 0, nil
+}
+
+// known reports whether code is an upper-case ISO 4217 currency.
+func known(code string) bool {
+	unit, err := currency.ParseISO(code)
+	return err == nil && unit.String() == code
+}
+
+func invalid(field, message string) *errorBody {
+	return &errorBody{Code: "invalid_request", Message: message, Field: field}
+}
+
+// goodKey checks an idempotency key: 1 to 255 printable ASCII characters.
+func goodKey(key string) bool {
+	if key == "" || len(key) > 255 {
+		return false
+	}
+	for i := range len(key) {
+		if key[i] < ' ' || key[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// postPayment makes a charge, or replays what the key's first call was told.
+func (s *Server) postPayment(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil { // it was read before, see received
+		panic(err)
+	}
+	req, status, bad := readCharge(r.Header.Get("Content-Type"), body)
+	if bad != nil {
+		writeError(w, status, *bad)
+		return
+	}
+	if s.opts.NoKeys {
+		s.execute(w, r, req, operation{free: func() {}})
+		return
+	}
+	key := r.Header.Get(keyField)
+	if !goodKey(key) {
+		writeError(w, http.StatusBadRequest, *invalid(keyField, "must have 1 to 255 printable ASCII characters."))
+		return
+	}
+	sum := sha256.Sum256(body)
+	hash := hex.EncodeToString(sum[:])
+	switch c := s.book.claim(key, hash, s.opts.Now(), s.opts.KeyLife); {
+	case c.reused:
+		writeError(w, http.StatusBadRequest, errorBody{Code: "idempotency_key_reused", Message: "The key was used with other parameters."})
+	case c.running:
+		writeError(w, http.StatusConflict, errorBody{Code: "idempotency_key_in_use", Message: "The first call with this key is still running."})
+	case c.answer != nil:
+		s.replay(w, c.answer)
+	default:
+		free := sync.OnceFunc(func() { s.book.release(key) })
+		defer free()
+		s.execute(w, r, req, operation{key: key, hash: hash, free: free})
+	}
+}
+
+// replay repeats a stored answer, once it is certain to survive a crash.
+func (s *Server) replay(w http.ResponseWriter, a *stored) {
+	if err := s.book.log.barrier(); err != nil {
+		s.broken(w, err)
+		return
+	}
+	w.Header().Set("Idempotent-Replayed", "true")
+	writeBytes(w, a.Status, "application/json", a.Body)
+}
+
+// broken answers when the ledger cannot be written: nothing is certain any more.
+func (s *Server) broken(w http.ResponseWriter, err error) {
+	s.opts.Log.Error("ledger failed", "error", err)
+	writeError(w, http.StatusInternalServerError, errorBody{Code: "internal", Message: "The ledger cannot be written."})
+}
+
+// operation is one execution under a key, which is empty at a provider without
+// keys. free gives the key back, once.
+type operation struct {
+	key, hash string
+	free      func()
+}
+
+// execute carries out a request that no stored answer covers, with the fault that
+// is drawn for it.
+func (s *Server) execute(w http.ResponseWriter, r *http.Request, req chargeRequest, op operation) {
+	f := s.Faults()
+	fault := f.chargeFault(s.opts.Seed, req.subject(), s.tally.execution(req.Reference))
+	s.tally.fault(fault)
+	if deny, ok := refusals[fault]; ok {
+		op.free() // before the answer: a retry may follow on its heels
+		deny(s, w, r, f.Timing, req)
+		return
+	}
+	// The long call runs on whether or not its client stays.
+	if fault == InProgress409 && !s.sleep(s.ctx, f.Timing.InProgress) {
+		panic(http.ErrAbortHandler) // closing: the call dies unbooked, as in a crash
+	}
+	b, err := s.carryOut(req, op, fault, f)
+	if err != nil {
+		s.broken(w, err)
+		return
+	}
+	s.tell(w, r, f.Timing, b)
+}
