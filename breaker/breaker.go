@@ -1,6 +1,3 @@
-// Package breaker is a circuit breaker shared by processes through Redis, with a
-// local fallback for the time Redis is gone. It serves any third-party call and
-// imports nothing of the rest of Fusebox.
 package breaker
 
 import (
@@ -40,61 +37,26 @@ const (
 	Neutral Verdict = "neutral"
 )
 
-// Settings of one circuit.
-type Settings struct {
-	Failures  int           // consecutive failures that open it (default 5)
-	Window    time.Duration // failures older than this are forgotten; 0: never (undecayed)
-	OpenFor   time.Duration // how long it stays open (default 30 s)
-	Probes    int           // concurrent probes in half-open (default 1)
-	Successes int           // probe successes that close it (default 1)
-	ProbeTTL  time.Duration // lease of a probe: attempt deadline + slack (default 10 s)
-}
+// Reasons of a Denied.
+const (
+	DeniedOpen       = "open"        // the open time is not over
+	DeniedForcedOpen = "forced_open" // an operator keeps it open
+	DeniedProbing    = "probing"     // half-open, and all probes are out
+	DeniedSaturated  = "saturated"   // the bulkhead is full in all processes together
+	DeniedRamp       = "ramp"        // closed lately; the admitted rate still grows
+)
 
 // Denied says why a call may not be made now.
 type Denied struct {
 	Key        Key
-	Reason     string        // open, probing
+	Reason     string        // one of the Denied… constants
 	RetryAfter time.Duration // until the circuit may admit again
-	Until      time.Time
+	Until      time.Time     // the same as a moment of this process's clock
 }
 
 // Error implements error.
 func (d *Denied) Error() string {
 	return fmt.Sprintf("circuit %s is %s, retry in %s", d.Key, d.Reason, d.RetryAfter.Round(time.Millisecond))
-}
-
-// Snapshot is a circuit as it is now. Taking one changes nothing.
-type Snapshot struct {
-	Key         Key
-	State       State
-	Epoch       string // changes with every transition; compare as strings
-	Since       time.Time
-	OpenUntil   time.Time // zero unless open
-	Consecutive int       // failures in a row
-	LastError   string    // class of the latest failure
-	OpenReason  string    // why it opened last
-	ProbesHeld  int       // live probe leases
-	Degraded    bool      // Redis is gone; this is the local view
-}
-
-// Evidence is what made a circuit change state.
-type Evidence struct {
-	Failures    int            `json:"failures"`
-	ErrorClass  map[string]int `json:"error_classes,omitempty"`
-	Workers     []string       `json:"workers,omitempty"`
-	Samples     []string       `json:"samples,omitempty"` // sample call ids, e.g. payment ids
-	Settings    string         `json:"settings,omitempty"`
-	Description string         `json:"description,omitempty"`
-}
-
-// Event is one state transition, emitted once, by the script that made it.
-type Event struct {
-	Key      Key
-	Epoch    string
-	From, To State
-	Reason   string
-	Evidence Evidence
-	At       time.Time
 }
 
 // Permit is the right to make one call. Report must be called exactly once;
@@ -118,4 +80,33 @@ type Breaker interface {
 	Reset(ctx context.Context, k Key, epoch, actor, reason string) (Snapshot, error)
 	// Degraded reports since when decisions are local because Redis is gone; zero if not.
 	Degraded() time.Time
+}
+
+// Operator changes circuits by hand. Both implementations of Breaker are Operators.
+// Every change is a compare-and-set on the epoch the person saw: ErrEpoch when the
+// circuit changed meanwhile, ErrUnavailable when Redis is gone.
+type Operator interface {
+	// Override sets a mode. It ends by itself, or with Reset.
+	Override(ctx context.Context, k Key, epoch string, o Override) (Snapshot, error)
+	// ProbeOnce lets an open circuit try one call now. ErrNotOpen when it is not open
+	// or forced open.
+	ProbeOnce(ctx context.Context, k Key, epoch, actor, reason string) (Snapshot, error)
+}
+
+// Mode is an operator's override of a circuit.
+type Mode string
+
+// Modes. None of them lifts the limit of calls in flight.
+const (
+	ForcedOpen   Mode = "forced_open"   // denies every call until it expires, then probes
+	ForcedClosed Mode = "forced_closed" // admits every call; failures do not open it
+	MetricsOnly  Mode = "metrics_only"  // changes state as usual but admits every call
+)
+
+// Override is an operator's decision.
+type Override struct {
+	Mode   Mode
+	For    time.Duration // how long; mandatory for ForcedOpen, zero: until reset
+	Actor  string
+	Reason string
 }

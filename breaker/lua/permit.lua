@@ -1,0 +1,78 @@
+-- permit(token, cap, lease, seen epoch, remembered view): may one call be made now?
+-- Answers "admit", "probe", or the reason for a refusal.
+local token, cap, lease, seen, view = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
+
+-- full returns when the earliest in-flight lease ends, if the bulkhead is full.
+local function full()
+  if cap == 0 or redis.call('ZCARD', K_LEASES) < cap then return nil end
+  redis.call('ZREMRANGEBYSCORE', K_LEASES, '-inf', us(now))
+  if redis.call('ZCARD', K_LEASES) < cap then return nil end
+  return tonumber(redis.call('ZRANGE', K_LEASES, 0, 0, 'WITHSCORES')[2])
+end
+
+-- ramp takes a token of the growing rate after a closing; nil: admitted, else the wait.
+local function ramp(c)
+  if c.ramp_from == 0 then return nil end
+  local age, dur = now - c.ramp_from, S('ramp_for')
+  if age >= dur then
+    c.ramp_from = 0
+    redis.call('HSET', K_STATE, 'ramp_from', '0')
+    return nil
+  end
+  local rate = S('ramp_start') + (S('ramp_full') - S('ramp_start')) * age / dur
+  local tokens = c.tokens + (now - c.refilled) * rate / 1000000
+  if tokens > math.max(1, rate) then tokens = math.max(1, rate) end
+  local wait = nil
+  if tokens >= 1 then tokens = tokens - 1 else wait = math.ceil((1 - tokens) * 1000000 / rate) end
+  redis.call('HSET', K_STATE, 'tokens', string.format('%.6f', tokens), 'refilled', us(now))
+  return wait
+end
+
+-- probe reserves a half-open slot; nil, or when the earliest holder's lease ends.
+local function probe(c)
+  redis.call('ZREMRANGEBYSCORE', K_PROBES, '-inf', us(now))
+  local held = redis.call('ZCARD', K_PROBES)
+  if held == 0 and now - c.since >= S('half_open_for') then
+    -- Successes of long ago prove nothing: start the half-open time again.
+    move(c, 'half_open', 'half_open_over', '', '', '')
+  end
+  if held >= S('probes') then
+    return tonumber(redis.call('ZRANGE', K_PROBES, 0, 0, 'WITHSCORES')[2])
+  end
+  redis.call('ZADD', K_PROBES, us(now + S('probe_ttl')), token)
+  return nil
+end
+
+local c = load_circuit()
+adopt(c, seen, view)
+expire(c)
+
+-- decide returns the code and how long to wait (us).
+local function decide()
+  if c.state == 'open' and now < c.til then
+    return c.mode == 'forced_open' and 'forced_open' or 'open', c.til - now
+  end
+  local busy = full()
+  if busy then return 'saturated', math.min(math.max(busy - now, 1), 1000000) end
+  if c.state == 'closed' then
+    local wait = ramp(c)
+    if wait then return 'ramp', wait end
+    return 'admit', 0
+  end
+  if c.state == 'open' then move(c, 'half_open', 'open_time_over', '', '', '') end
+  local deadline = probe(c)
+  if deadline then return 'probing', math.min(math.max(deadline - now, 1), 2000000) end
+  return 'probe', 0
+end
+
+local code, retry = decide()
+-- Forced closed and metrics only overrule the circuit, never the bulkhead.
+if (c.mode == 'forced_closed' or c.mode == 'metrics_only')
+  and code ~= 'admit' and code ~= 'probe' and code ~= 'saturated' then
+  code, retry = 'admit', 0
+  if full() then code, retry = 'saturated', 1000000 end
+end
+if cap > 0 and (code == 'admit' or code == 'probe') then
+  redis.call('ZADD', K_LEASES, us(now + lease), token)
+end
+return answer(code, c, seen, retry)
