@@ -1,0 +1,197 @@
+package views
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"fusebox/views/components"
+	"fusebox/views/messages"
+)
+
+// PaymentFacts is what the verdict is made of. Amounts are in minor units.
+type PaymentFacts struct {
+	ID             string
+	OrderRef       string
+	Provider       string
+	Status         string
+	Reason         string // machine-readable
+	Evidence       string // answer, lookup, event, sync, operator
+	Review         []string
+	Amount         int64
+	Currency       string
+	SentAt         *time.Time // first byte of the latest send; nil: nothing was sent
+	HTTPStatus     int        // of the latest answer; 0 without one
+	DecidedAt      time.Time  // of the last change of status
+	DecidedBy      string     // a person's name, when Evidence is operator
+	NextAt         *time.Time
+	NextWhy        string
+	TheirAmount    int64 // what the provider reports when it is not what we asked; 0: nothing
+	TheirCurrency  string
+	NothingCanLook bool // the provider has no status API
+}
+
+// Verdict is a payment's state in plain words.
+type Verdict struct {
+	Tone components.Tone
+	Word string   // "Unknown"
+	Text string   // what happened
+	Do   []string // what to do and not to do
+	Next string   // when something happens by itself; may be empty
+}
+
+// VerdictOf puts the facts into words in the reader's language. It claims money moved,
+// or did not, only for statuses that have proof of it.
+func VerdictOf(ctx context.Context, f PaymentFacts) Verdict {
+	v := Verdict{Tone: components.StatusTone(f.Status), Word: Opt(ctx, "status.", f.Status)}
+	switch f.Status {
+	case "succeeded":
+		v.Text, v.Do = paidWords(ctx, f)
+	case "failed":
+		v.Text, v.Do = failedWords(ctx, f), []string{T(ctx, "verdict.do.new_payment")}
+	case "pending":
+		v.Text, v.Do = T(ctx, "verdict.pending", "Provider", f.Provider), []string{T(ctx, "verdict.do.wait")}
+		v.Next = waitWords(ctx, f)
+	case "processing":
+		v.Text = T(ctx, "verdict.processing", "Provider", f.Provider, "Sent", clock(ctx, f.SentAt, f.DecidedAt))
+		v.Do = []string{T(ctx, "verdict.do.no_recharge")}
+		v.Next = nextWords(ctx, f, "verdict.next")
+	case "requires_action":
+		v.Text = T(ctx, "verdict.requires_action", "Provider", f.Provider)
+		v.Do = []string{T(ctx, "verdict.do.customer")}
+		v.Next = nextWords(ctx, f, "verdict.next")
+	default:
+		v.Text, v.Do = unknownWords(ctx, f)
+		v.Next = nextWords(ctx, f, "verdict.next")
+	}
+	return v
+}
+
+func paidWords(ctx context.Context, f PaymentFacts) (string, []string) {
+	at := messages.Clock(ctx, f.DecidedAt)
+	do := []string{T(ctx, "verdict.do.nothing")}
+	if len(f.Review) > 0 {
+		do = nil // the review reasons below say what to do
+	}
+	if f.Evidence == "operator" {
+		return T(ctx, "verdict.succeeded.operator", "Who", f.DecidedBy, "Time", at), do
+	}
+	return T(ctx, "verdict.succeeded", "Provider", f.Provider, "Money", Money(ctx, f.Amount, f.Currency), "Time", at), do
+}
+
+func failedWords(ctx context.Context, f PaymentFacts) string {
+	at := messages.Clock(ctx, f.DecidedAt)
+	if f.Evidence == "operator" {
+		return T(ctx, "verdict.failed.operator", "Who", f.DecidedBy, "Time", at)
+	}
+	switch {
+	case f.Reason == "declined":
+		return T(ctx, "verdict.failed.declined", "Provider", f.Provider, "Time", at)
+	case f.Reason == "not_received":
+		return T(ctx, "verdict.failed.not_received", "Provider", f.Provider)
+	case f.SentAt == nil:
+		return T(ctx, "verdict.failed.not_sent")
+	case strings.HasPrefix(f.Reason, "rejected"):
+		return T(ctx, "verdict.failed.rejected", "Provider", f.Provider, "Time", at)
+	}
+	return T(ctx, "verdict.failed.other", "Provider", f.Provider, "Time", at)
+}
+
+func unknownWords(ctx context.Context, f PaymentFacts) (string, []string) {
+	do := []string{T(ctx, "verdict.do.no_recharge"), T(ctx, "verdict.do.not_failed")}
+	if f.NothingCanLook {
+		do = append(do, T(ctx, "verdict.do.by_hand", "Provider", f.Provider))
+	}
+	sent := clock(ctx, f.SentAt, f.DecidedAt)
+	switch {
+	case f.TheirAmount != 0:
+		return T(ctx, "verdict.unknown.mismatch", "Provider", f.Provider,
+			"Theirs", Money(ctx, f.TheirAmount, f.TheirCurrency), "Money", Money(ctx, f.Amount, f.Currency)), do
+	case f.HTTPStatus >= 300:
+		return T(ctx, "verdict.unknown.http", "Sent", sent, "Code", strconv.Itoa(f.HTTPStatus)), do
+	case f.HTTPStatus >= 200:
+		return T(ctx, "verdict.unknown.unreadable", "Sent", sent), do
+	case strings.HasPrefix(f.Reason, "cut"):
+		return T(ctx, "verdict.unknown.cut", "Sent", sent), do
+	}
+	return T(ctx, "verdict.unknown.no_answer", "Sent", sent), do
+}
+
+// waitWords says what a payment that was not sent waits for.
+func waitWords(ctx context.Context, f PaymentFacts) string {
+	if f.NextWhy == "paused" {
+		return T(ctx, "verdict.waits.paused", "Provider", f.Provider)
+	}
+	if f.NextAt == nil {
+		return ""
+	}
+	at := messages.Clock(ctx, *f.NextAt)
+	switch f.NextWhy {
+	case "circuit_open":
+		return T(ctx, "verdict.waits.circuit_open", "Provider", f.Provider, "Time", at)
+	case "throttled":
+		return T(ctx, "verdict.waits.throttled", "Provider", f.Provider, "Time", at)
+	case "retry":
+		return T(ctx, "verdict.waits.retry", "Time", at)
+	}
+	return nextWords(ctx, f, "verdict.next_try")
+}
+
+func nextWords(ctx context.Context, f PaymentFacts, id string) string {
+	if f.NextAt == nil {
+		return ""
+	}
+	if !f.NextAt.After(messages.From(ctx).Now) {
+		return T(ctx, "verdict.next_due")
+	}
+	return T(ctx, id, "Time", messages.Clock(ctx, *f.NextAt))
+}
+
+// clock prints at, or the fallback when there is none.
+func clock(ctx context.Context, at *time.Time, fallback time.Time) string {
+	if at == nil {
+		return messages.Clock(ctx, fallback)
+	}
+	return messages.Clock(ctx, *at)
+}
+
+// CustomerSentence is what to tell the customer, in the context's language. It never
+// says "failed" without proof.
+func CustomerSentence(ctx context.Context, f PaymentFacts) string {
+	args := []any{"Money", Money(ctx, f.Amount, f.Currency), "Order", f.OrderRef}
+	switch f.Status {
+	case "succeeded":
+		return T(ctx, "customer.succeeded", args...)
+	case "failed":
+		if f.Reason == "declined" {
+			return T(ctx, "customer.declined", args...)
+		}
+		return T(ctx, "customer.failed", args...)
+	case "pending":
+		return T(ctx, "customer.pending", args...)
+	case "processing":
+		return T(ctx, "customer.processing", args...)
+	case "requires_action":
+		return T(ctx, "customer.requires_action", args...)
+	}
+	return T(ctx, "customer.unknown", args...)
+}
+
+// speaking returns ctx in another language, for sentences that go to somebody else.
+func speaking(ctx context.Context, l messages.Lang) context.Context {
+	loc := messages.From(ctx)
+	loc.Lang = l
+	return messages.With(ctx, loc)
+}
+
+// otherLangs lists the languages besides the reader's own.
+func otherLangs(ctx context.Context) []messages.Lang {
+	var out []messages.Lang
+	for _, l := range messages.Langs {
+		if l != messages.From(ctx).Lang {
+			out = append(out, l)
+		}
+	}
+	return out
+}

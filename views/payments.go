@@ -1,0 +1,98 @@
+package views
+
+import (
+	"context"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"fusebox/views/components"
+)
+
+// PaymentRow is one line of a payments list. Amount is in minor units.
+type PaymentRow struct {
+	ID        string
+	OrderRef  string
+	Customer  string
+	Provider  string
+	Status    string
+	Reason    string // machine-readable, e.g. timeout_after_send
+	Review    []string
+	Amount    int64
+	Currency  string
+	CreatedAt time.Time
+	NextAt    *time.Time // when something looks at it again
+	NextWhy   string
+	Since     time.Time // work queue only: waiting since
+}
+
+// PaymentFilter holds the filter form as typed, and its choices.
+type PaymentFilter struct {
+	Status, Review, Provider, Currency, From, To, Text, Amount string
+	Providers, Currencies, Reviews                             []string
+	Errors                                                     map[string]string // field → what is wrong, translated
+	Active                                                     bool              // anything beyond the status tab is set
+}
+
+// PaymentsView is the payments list.
+type PaymentsView struct {
+	Page   Page
+	Tabs   []components.Tab
+	Filter PaymentFilter
+	Export templ.SafeURL
+	Clear  templ.SafeURL
+	List   PaymentListView
+}
+
+// PaymentListView is the part of the list that moves by itself.
+type PaymentListView struct {
+	Live  components.LiveRegion
+	Rows  []PaymentRow
+	Pages components.Pages
+	// Filtered: there may be payments outside the filter, so an empty list is the filter's doing.
+	Filtered bool
+}
+
+// QueueView is the work queue.
+type QueueView struct {
+	Page      Page
+	Provider  string
+	Providers []string
+	List      QueueListView
+}
+
+// QueueListView is the part of the work queue that moves by itself.
+type QueueListView struct {
+	Live       components.LiveRegion
+	Rows       []PaymentRow
+	Total      int64
+	Capped     string // the total as shown, "10,000+"
+	CanResolve bool
+}
+
+// options turns plain values into a select's choices, led by "any".
+func options(ctx context.Context, values []string) []components.Option {
+	out := []components.Option{{Value: "", Label: T(ctx, "ui.any")}}
+	for _, v := range values {
+		out = append(out, components.Option{Value: v, Label: v})
+	}
+	return out
+}
+
+func reviewOptions(ctx context.Context, reasons []string) []components.Option {
+	out := []components.Option{{Value: "", Label: T(ctx, "ui.any")}, {Value: "any", Label: T(ctx, "payments.filter.review_any")}}
+	for _, r := range reasons {
+		out = append(out, components.Option{Value: r, Label: Opt(ctx, "review.", r)})
+	}
+	return out
+}
+
+func filterErrors(f PaymentFilter) []components.FieldError {
+	var out []components.FieldError
+	for _, field := range []string{"status", "review", "provider", "currency", "from", "to", "text", "amount", "after"} {
+		if msg := f.Errors[field]; msg != "" {
+			out = append(out, components.FieldError{FieldID: "f-" + field, Text: msg})
+		}
+	}
+	return out
+}
