@@ -184,17 +184,22 @@ func readCapped(r io.Reader, limit int64) (body []byte, complete bool, err error
 }
 
 // judge says whose end a failed call was, by our own context and not by the error:
-// the same "context canceled" text comes from a shutdown and from a lost race.
+// the same "context canceled" text comes from a shutdown and from a lost race. The
+// deadline is read from the clock too, because a transport timer set to the same moment
+// can come back before the context's own timer has been scheduled.
 func judge(ctx context.Context, ex *Exchange) {
-	if ex.Err == nil || ctx.Err() == nil {
+	if ex.Err == nil {
 		return
 	}
-	shutdown := errors.Is(context.Cause(ctx), ErrShutdown)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && !shutdown {
+	deadline, _ := ctx.Deadline()
+	switch err := ctx.Err(); {
+	case errors.Is(context.Cause(ctx), ErrShutdown):
+		ex.Cancelled = true
+	case errors.Is(err, context.DeadlineExceeded), err == nil && !time.Now().Before(deadline):
 		ex.Expired = true
-		return
+	case err != nil:
+		ex.Cancelled = true
 	}
-	ex.Cancelled = true
 }
 
 // cut shortens s to at most n bytes.
