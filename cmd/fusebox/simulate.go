@@ -7,27 +7,24 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"fusebox/provider/simulator"
 )
 
-// simulate runs one simulated provider until it is signalled or ctx ends. It
+// simulate runs one simulated provider until ctx ends, which a signal does. It
 // prints its URLs and keys to out, one "name: value" a line.
 func simulate(ctx context.Context, args []string, out io.Writer) error {
-	opts, outage, err := simulateOptions(args, out)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
+	opts, list, err := simulateOptions(args, out)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
+	if list {
+		return listFaults(out)
+	}
+	// Not ended by ctx but by Close, whose error says whether the ledger is whole.
 	s, err := simulator.Start(context.WithoutCancel(ctx), opts)
 	if err != nil {
 		return fmt.Errorf("simulate: %w", err)
@@ -35,21 +32,32 @@ func simulate(ctx context.Context, args []string, out io.Writer) error {
 	if err := announce(out, s, opts); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	if outage != simulator.OutageNone {
-		if err := s.SetOutage(outage, 0); err != nil {
-			return errors.Join(err, s.Close())
-		}
-	}
 	<-ctx.Done()
 	return s.Close()
 }
 
-// simulateOptions reads the command line.
-func simulateOptions(args []string, out io.Writer) (simulator.Options, simulator.Outage, error) {
-	opts := simulator.Options{Faults: simulator.Healthy()}
-	outage := simulator.OutageNone
+// simulateOptions reads the command line; list asks for the catalogue only.
+func simulateOptions(args []string, out io.Writer) (opts simulator.Options, list bool, err error) {
 	fs := flag.NewFlagSet("fusebox simulate", flag.ContinueOnError)
 	fs.SetOutput(out)
+	bindSimulator(fs, &opts)
+	bindFaults(fs, &opts.Faults)
+	verbose := fs.Bool("verbose", false, "log what happens")
+	fs.BoolVar(&list, "list-faults", false, "print every fault and stop")
+	if err := fs.Parse(args); err != nil {
+		return opts, list, err
+	}
+	if fs.NArg() > 0 {
+		return opts, list, fmt.Errorf("simulate: unexpected argument %q", fs.Arg(0))
+	}
+	if *verbose {
+		opts.Log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return opts, list, nil
+}
+
+// bindSimulator declares the flags of what the provider is.
+func bindSimulator(fs *flag.FlagSet, opts *simulator.Options) {
 	fs.StringVar(&opts.Name, "name", "simulator", "`name` of the provider")
 	fs.StringVar(&opts.Listen, "listen", "127.0.0.1:0", "`address` of the provider's API")
 	fs.StringVar(&opts.ControlListen, "control", "127.0.0.1:0", "`address` of the control API (no sign-in: keep it private)")
@@ -61,40 +69,29 @@ func simulateOptions(args []string, out io.Writer) (simulator.Options, simulator
 		opts.WebhookSecrets = append(opts.WebhookSecrets, v)
 		return nil
 	})
+	fs.Uint64Var(&opts.Seed, "seed", 1, "`number` that the draws of faults depend on")
+	fs.BoolVar(&opts.NoKeys, "no-keys", false, "ignore idempotency keys")
+	fs.BoolVar(&opts.NoStatusAPI, "no-status-api", false, "answer no question about a payment")
+	fs.DurationVar(&opts.KeyLife, "key-life", 24*time.Hour, "how long answers are kept under a key")
+}
+
+// bindFaults declares the flags of what the provider does wrong from the start.
+func bindFaults(fs *flag.FlagSet, faults *simulator.Faults) {
 	fs.Func("preset", "`mix` of faults to begin with: healthy, settling, every_fault", func(v string) error {
 		f, ok := simulator.Preset(v)
 		if !ok {
 			return errors.New("must be healthy, settling or every_fault")
 		}
-		opts.Faults = f
+		faults.Rates = f.Rates
 		return nil
 	})
 	fs.Func("fault", "`name=rate` of a fault, rate 0 to 1; may be repeated, after -preset", func(v string) error {
-		return addFault(&opts.Faults, v)
+		return addFault(faults, v)
 	})
 	fs.Func("outage", "`mode` of outage to begin with: none, refuse, black_hole, error", func(v string) error {
-		outage = simulator.Outage(v)
-		return simulator.InOutage(outage).Validate()
+		faults.Outage = simulator.Outage(v)
+		return faults.Validate()
 	})
-	fs.Uint64Var(&opts.Seed, "seed", 1, "`number` that the draws of faults depend on")
-	fs.BoolVar(&opts.NoKeys, "no-keys", false, "ignore idempotency keys")
-	fs.BoolVar(&opts.NoStatusAPI, "no-status-api", false, "answer no question about a payment")
-	fs.DurationVar(&opts.KeyLife, "key-life", 24*time.Hour, "how long answers are kept under a key")
-	verbose := fs.Bool("verbose", false, "log what happens")
-	list := fs.Bool("list-faults", false, "print every fault and stop")
-	if err := fs.Parse(args); err != nil {
-		return opts, outage, err
-	}
-	if fs.NArg() > 0 {
-		return opts, outage, fmt.Errorf("simulate: unexpected argument %q", fs.Arg(0))
-	}
-	if *verbose {
-		opts.Log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
-	if *list {
-		return opts, outage, errors.Join(listFaults(out), flag.ErrHelp)
-	}
-	return opts, outage, nil
 }
 
 // addFault sets one rate from "name=rate".

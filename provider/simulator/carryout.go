@@ -39,7 +39,7 @@ func (s *Server) carryOut(req chargeRequest, op operation, fault Fault, f Faults
 			}
 		}
 		for _, c := range e.Charges {
-			e.Events = append(e.Events, s.newEvents(c, f, now)...)
+			e.Events = append(e.Events, s.firstEvents(c, f, now)...)
 		}
 		return e, nil
 	})

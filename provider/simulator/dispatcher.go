@@ -37,6 +37,7 @@ type dispatcher struct {
 	secrets []string
 	era     int // counts resets: what was in the air then is not put back
 	queue   queue
+	held    map[string][]*delivery // by charge, until its final event was acknowledged
 }
 
 // delivery is an event on its way.
@@ -53,6 +54,7 @@ func newDispatcher(s *Server) *dispatcher {
 	d := &dispatcher{
 		s: s, url: s.opts.WebhookURL, secrets: slices.Clone(s.opts.WebhookSecrets),
 		wake: make(chan struct{}, 1), ready: make(chan *delivery),
+		held: map[string][]*delivery{},
 		client: &http.Client{
 			Timeout: deliveryTime,
 			Transport: &http.Transport{
@@ -85,6 +87,9 @@ func (d *dispatcher) add(ev event) <-chan struct{} {
 	d.mu.Lock()
 	x.era = d.era
 	heap.Push(&d.queue, x)
+	if x.Held {
+		d.held[x.ChargeID] = append(d.held[x.ChargeID], x)
+	}
 	d.mu.Unlock()
 	d.nudge()
 	return x.tried
@@ -107,6 +112,7 @@ func (d *dispatcher) clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.queue = nil
+	d.held = map[string][]*delivery{}
 	d.era++
 }
 
@@ -245,10 +251,13 @@ func (d *dispatcher) acknowledged(x *delivery) {
 func (d *dispatcher) unhold(chargeID string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, x := range d.queue {
-		if x.Held && x.ChargeID == chargeID && x.try == 0 {
-			x.due = time.Now()
-		}
+	waiting := d.held[chargeID]
+	if len(waiting) == 0 {
+		return
+	}
+	delete(d.held, chargeID)
+	for _, x := range waiting {
+		x.due = time.Now()
 	}
 	heap.Init(&d.queue)
 	d.nudge()

@@ -15,10 +15,10 @@
 //     A drawn charge fault hits only the first request that executes a reference,
 //     so retries end; at rate 1 it hits every one.
 //   - By order reference: "fault:NAME" anywhere in order_ref, several separated by
-//     commas, "NAME*N" for the first N times ("fault:throttle_429*3,webhook_late").
-//     "fault:none" is a payment that nothing happens to. Without *N a charge fault
-//     hits the first request, a lookup fault every lookup, a webhook fault every
-//     event (its first delivery, where the delivery is what is spoilt).
+//     commas ("fault:throttle_429*3,webhook_late"). A charge fault hits the first
+//     request of the payment, or the first N with "NAME*N"; a lookup fault every
+//     lookup, or the first N; a webhook fault every event, and N is the number of
+//     copies or of spoilt tries. "fault:none" is a payment nothing happens to.
 //   - By amount: 66600 + the fault's number in minor units, so that a person at a
 //     checkout gets a 502 after the charge by paying 666.04.
 //

@@ -36,34 +36,51 @@ func eventType(status string) string {
 	}
 }
 
+// firstEvents makes the events about a charge that was just made.
+func (s *Server) firstEvents(c Charge, f Faults, now time.Time) []event {
+	out := s.newEvents(c, f, now)
+	if s.notifies() && s.eventFault(f, WebhookOutOfOrder, c) {
+		out = s.disordered(out, c, f.Timing, now)
+	}
+	return out
+}
+
 // newEvents makes the events about a charge in its present status, with the
 // delivery faults drawn for them. Without a destination there are none.
 func (s *Server) newEvents(c Charge, f Faults, now time.Time) []event {
-	if to, _ := s.events.target(); to == "" {
+	if !s.notifies() {
 		return nil
 	}
 	var out []event
-	happens := func(name Fault) bool {
-		if !f.happens(s.opts.Seed, name, c.subject(), c.Status, 1) {
-			return false
-		}
-		s.tally.fault(name)
-		return true
+	if !s.eventFault(f, WebhookMissing, c) {
+		ev := s.newEvent(eventType(c.Status), c, f.Timing, now)
+		out = append(out, s.spoiled(ev, c, f))
 	}
-	if !happens(WebhookMissing) {
-		out = append(out, s.spoiled(s.newEvent(eventType(c.Status), c, f.Timing, now), c, f, happens))
-	}
-	if fresh := c.UpdatedAt.Equal(now) && c.CreatedAt.Equal(c.UpdatedAt); fresh && happens(WebhookOutOfOrder) {
-		out = s.disordered(out, c, f.Timing, now)
-	}
-	if happens(WebhookUnrelated) {
+	if s.eventFault(f, WebhookUnrelated, c) {
 		out = append(out, s.unrelated(now))
 	}
 	return out
 }
 
+// notifies reports whether there is anyone to tell.
+func (s *Server) notifies() bool {
+	to, _ := s.events.target()
+	return to != ""
+}
+
+// eventFault reports whether a fault hits the event of the charge's present
+// status, and counts it.
+func (s *Server) eventFault(f Faults, name Fault, c Charge) bool {
+	hit := f.happens(s.opts.Seed, name, c.subject(), c.Status, 1)
+	if hit {
+		s.tally.fault(name)
+	}
+	return hit
+}
+
 // spoiled gives an event the faults of its delivery.
-func (s *Server) spoiled(ev event, c Charge, f Faults, happens func(Fault) bool) event {
+func (s *Server) spoiled(ev event, c Charge, f Faults) event {
+	happens := func(name Fault) bool { return s.eventFault(f, name, c) }
 	times := func(name Fault, habit int) int {
 		if !happens(name) {
 			return 0

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 )
 
@@ -62,8 +63,19 @@ func recoverFile(f *os.File, replay func(line []byte) error) error {
 	if err := f.Truncate(good); err != nil {
 		return fmt.Errorf("simulator: cut torn line: %w", err)
 	}
-	_, err = f.Seek(good, io.SeekStart)
-	return err
+	if _, err := f.Seek(good, io.SeekStart); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(f.Name()))
+}
+
+// syncDir makes a new file's name as durable as its content.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // replayLines feeds the whole lines of r to replay and returns how many bytes
