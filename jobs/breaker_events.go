@@ -57,8 +57,18 @@ func (r *Runner) storeCircuitEvents(ctx context.Context, position string) (strin
 	return next, nil
 }
 
+// recordCircuit stores a transition. A bad_worker event is none: the circuit stayed
+// closed because one worker alone sees failures, which is news about that worker.
 func (r *Runner) recordCircuit(ctx context.Context, e breaker.Event) error {
-	evidence, err := asMap(e.Evidence)
+	if e.Kind == breaker.KindBadWorker {
+		return r.raise(ctx, store.Alert{
+			Kind: breaker.KindBadWorker, Severity: "warning", Provider: e.Key.Name,
+			Title:     fmt.Sprintf("Worker %s alone sees failures at %s", e.Note, e.Key),
+			Detail:    e.Evidence.Description,
+			DedupeKey: fmt.Sprintf("%s:%s:%s", breaker.KindBadWorker, e.Key, e.Epoch),
+		})
+	}
+	evidence, err := evidenceOf(e)
 	if err != nil {
 		return err
 	}
@@ -72,13 +82,25 @@ func (r *Runner) recordCircuit(ctx context.Context, e breaker.Event) error {
 	return nil
 }
 
-func asMap(e breaker.Evidence) (map[string]any, error) {
-	raw, err := json.Marshal(e)
+// evidenceOf is the event's evidence as stored, with who moved the circuit by hand.
+func evidenceOf(e breaker.Event) (map[string]any, error) {
+	raw, err := json.Marshal(e.Evidence)
 	if err != nil {
 		return nil, fmt.Errorf("jobs: breaker evidence: %w", err)
 	}
-	var m map[string]any
-	return m, json.Unmarshal(raw, &m)
+	m := map[string]any{}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil, fmt.Errorf("jobs: breaker evidence: %w", err)
+	}
+	for k, v := range map[string]string{"actor": e.Actor, "note": e.Note} {
+		if v != "" {
+			m[k] = v
+		}
+	}
+	if e.Local {
+		m["local"] = true
+	}
+	return m, nil
 }
 
 // compareCircuits stores a transition whose event was lost: a Redis failover can drop

@@ -154,7 +154,8 @@ func (c *charge) refused(ctx context.Context, err error) error {
 		errors.Is(err, store.ErrKeyExpired), errors.Is(err, store.ErrNotFound):
 		return nil // somebody settled it, or only a lookup may go on; the store has queued it
 	case errors.Is(err, store.ErrInFlight):
-		return c.wait(ctx, attemptOwned(c.lane.settings), whyInFlight, "another worker is charging this payment")
+		// Its holder has noted until when; past that the next run finds it abandoned.
+		return river.JobSnooze(jitter(attemptOwned(c.lane.settings)))
 	case errors.Is(err, store.ErrPaused):
 		return c.wait(ctx, jitter(last), whyPaused, "charges of this provider are paused until a person resumes them")
 	case errors.Is(err, provider.ErrShutdown):
@@ -212,7 +213,7 @@ func (c *charge) finish(ctx context.Context, a store.Attempt, charged provider.C
 func (c *charge) write(ctx context.Context, tx pgx.Tx, a store.Attempt, charged provider.Charged, p plan) error {
 	s := c.r.cfg.Store
 	if _, err := s.FinishAttempt(ctx, tx, store.FinishParams{
-		AttemptID: a.ID, Charged: charged, RetryAt: p.retryAt, ReconcileAt: p.reconcileAt,
+		AttemptID: a.ID, Charged: withoutOwnAlerts(charged), RetryAt: p.retryAt, ReconcileAt: p.reconcileAt,
 		NoStatusAPI: !c.lane.asks(),
 	}); err != nil {
 		return err
@@ -221,11 +222,6 @@ func (c *charge) write(ctx context.Context, tx pgx.Tx, a store.Attempt, charged 
 		charged.Reason, charged.Exchange.Latency(), &c.payment.ID)
 	if err != nil {
 		return err
-	}
-	if p.pause {
-		if err := s.PauseCharges(ctx, tx, c.lane.settings.Name, charged.Reason); err != nil {
-			return err
-		}
 	}
 	for _, alert := range c.alerts(a, charged) {
 		if _, err := s.RaiseAlert(ctx, tx, alert); err != nil {

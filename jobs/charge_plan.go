@@ -18,7 +18,6 @@ import (
 type plan struct {
 	again       bool          // the job comes back after wait, having used no River attempt
 	wait        time.Duration // ≥ 0
-	pause       bool          // the provider's charges pause until a person resumes them
 	retryAt     time.Time     // when the job comes back, for people
 	reconcileAt time.Time     // when a lookup may be needed
 }
@@ -35,9 +34,8 @@ func (c *charge) plan(charged provider.Charged) plan {
 			p.wait = 0 // our own shutdown: another worker may go on at once
 		}
 	case provider.NotExecuted:
-		p.again, p.pause = true, charged.Next == provider.NextPause
-		p.wait = c.throttled(charged.RetryAfter)
-		if p.pause {
+		p.again, p.wait = true, c.throttled(charged.RetryAfter)
+		if charged.Next == provider.NextPause { // the store pauses the queue in the same transaction
 			p.wait = jitter(s.RetryPauses[len(s.RetryPauses)-1])
 		}
 	case provider.Unknown:
@@ -60,8 +58,17 @@ func (c *charge) throttled(retryAfter time.Duration) time.Duration {
 	return returnAfter(retryAfter, time.Duration(float64(retryAfter)*jitterShare))
 }
 
+// withoutOwnAlerts leaves to the store the alerts that are raised nowhere else: a pause
+// brings its own, and a repeated send is told per attempt, see alerts.
+func withoutOwnAlerts(charged provider.Charged) provider.Charged {
+	if charged.Alert == provider.AlertResent || charged.Next == provider.NextPause {
+		charged.Alert = ""
+	}
+	return charged
+}
+
 // alerts are the facts about this attempt that people have to know beside those the
-// classification raises.
+// classification raises. Each repeated send is an incident of its own.
 func (c *charge) alerts(a store.Attempt, charged provider.Charged) []store.Alert {
 	var out []store.Alert
 	name, id := c.lane.settings.Name, c.payment.ID
@@ -97,8 +104,16 @@ func (c *charge) wait(ctx context.Context, d time.Duration, why, detail string) 
 // waitForCircuit comes back after the circuit's open time, spread out. It uses no
 // attempt and never counts as success.
 func (c *charge) waitForCircuit(ctx context.Context, d *breaker.Denied) error {
-	after := returnAfter(d.RetryAfter, spread(c.lane.settings, c.r.backlogOf(ctx, c.lane)))
-	return c.wait(ctx, after, whyCircuit, d.Error())
+	return c.wait(ctx, c.r.backFrom(ctx, c.lane, d), whyCircuit, d.Error())
+}
+
+// backFrom is when a denied job comes back. A full bulkhead and a ramp free up
+// within moments; only an open circuit keeps a whole backlog away.
+func (r *Runner) backFrom(ctx context.Context, l *lane, d *breaker.Denied) time.Duration {
+	if d.Reason == breaker.DeniedSaturated || d.Reason == breaker.DeniedRamp {
+		return returnAfter(d.RetryAfter, min(time.Second, l.settings.RetryPauses[0]))
+	}
+	return returnAfter(d.RetryAfter, spread(l.settings, r.backlogOf(ctx, l)))
 }
 
 // lookFirst asks a provider that keeps no keys whether an earlier attempt arrived

@@ -41,7 +41,9 @@ func TestEnqueueAgainAfterTheWorkIsDone(t *testing.T) {
 	b := newBench(t, quick("atlas"))
 	id := uuid.Must(uuid.NewV7())
 	for i, state := range []string{"completed", "cancelled", "discarded"} {
-		b.inTx(func(ctx context.Context, tx pgx.Tx) error { return b.enqueuer.Reconcile(ctx, tx, id, "atlas", time.Time{}) })
+		b.inTx(func(ctx context.Context, tx pgx.Tx) error {
+			return b.enqueuer.Reconcile(ctx, tx, id, "atlas", time.Time{})
+		})
 		require.Equal(t, i+1, b.count(`SELECT count(*) FROM river_job`), state)
 		b.exec(`UPDATE river_job SET state = $1, finalized_at = now() WHERE finalized_at IS NULL`, state)
 	}
@@ -92,7 +94,9 @@ func TestEnqueueRunningWorkIsLeftAlone(t *testing.T) {
 	b := newBench(t, quick("atlas"))
 	id := uuid.Must(uuid.NewV7())
 	insert := func() {
-		b.inTx(func(ctx context.Context, tx pgx.Tx) error { return b.enqueuer.Charge(ctx, tx, id, "atlas", time.Time{}) })
+		b.inTx(func(ctx context.Context, tx pgx.Tx) error {
+			return b.enqueuer.Charge(ctx, tx, id, "atlas", time.Time{})
+		})
 	}
 	insert()
 	b.exec(`UPDATE river_job SET state = 'running', attempted_at = now()`)

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"fusebox/provider"
 )
 
@@ -103,12 +105,10 @@ func (f *fake) book(ctx context.Context, key string, body []byte, charge bool) p
 	if err := json.Unmarshal(body, &r); err != nil {
 		panic(err)
 	}
+	defer wrote(ctx) // after the ledger moved: a process killed here never learns of it
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sends = append(f.sends, sent{key, string(body), time.Now()})
-	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.WroteRequest != nil {
-		trace.WroteRequest(httptrace.WroteRequestInfo{})
-	}
 	for _, o := range f.ledger[r.Reference] {
 		if o.OperationKey == key && f.caps.IdempotencyKeys {
 			return o
@@ -123,6 +123,13 @@ func (f *fake) book(ctx context.Context, key string, body []byte, charge bool) p
 		f.ledger[r.Reference] = append(f.ledger[r.Reference], o)
 	}
 	return o
+}
+
+// wrote tells the engine's trace that the request is on the wire.
+func wrote(ctx context.Context) {
+	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.WroteRequest != nil {
+		trace.WroteRequest(httptrace.WroteRequestInfo{})
+	}
 }
 
 // written are the facts of a call whose request left.
@@ -293,3 +300,6 @@ func (f *fake) counts() (sends, lookups, lists int) {
 }
 
 var _ provider.Adapter = (*fake)(nil)
+
+// pgxTx shortens the closures of tests.
+type pgxTx = pgx.Tx

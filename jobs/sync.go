@@ -73,7 +73,7 @@ func (w *syncWorker) pausedFor(run store.Run) time.Duration {
 func (w *syncWorker) page(ctx context.Context, l *lane, run *store.Run) (last bool, err error) {
 	page, took, err := w.fetch(ctx, l, *run)
 	if d := denied(err); d != nil {
-		return false, river.JobSnooze(returnAfter(d.RetryAfter, l.settings.RetryPauses[0]))
+		return false, river.JobSnooze(w.r.backFrom(ctx, l, d))
 	}
 	if errors.Is(err, provider.ErrShutdown) {
 		return false, river.JobSnooze(0)

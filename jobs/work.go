@@ -26,12 +26,9 @@ const (
 
 // Reasons a payment waits, as shown to people.
 const (
-	whyCircuit   = "circuit_open"
-	whyThrottled = "throttled"
-	whyRetry     = "retry"
-	whyInFlight  = "in_flight"
-	whyPaused    = "paused"
-	whyNoAnswer  = "lookup_unanswered"
+	whyCircuit  = "circuit_open"
+	whyPaused   = "paused"
+	whyNoAnswer = "lookup_unanswered"
 )
 
 // callContext returns the context of one provider call: it ends at the deadline, or

@@ -1,0 +1,123 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fusebox/breaker"
+	"fusebox/breaker/breakertest"
+	"fusebox/store"
+)
+
+// redisBreaker returns one worker's breaker on a shared Redis.
+func redisBreaker(t *testing.T, s *breakertest.Server, worker string, set breaker.Settings) *breaker.Redis {
+	t.Helper()
+	client, err := breaker.NewClient(s.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return breaker.NewRedis(client, breaker.Options{
+		Worker: worker, Names: []string{"atlas"}, Log: quiet(), Poll: 20 * time.Millisecond, Timeout: 2 * time.Second,
+		Settings: func(breaker.Key) breaker.Settings { return set },
+	})
+}
+
+// The open time ends while every worker has jobs waiting, and the provider accepts and
+// never answers: exactly one call goes out; all other payments stay pending untouched,
+// with no River attempt used. When the provider is well again, all are charged once.
+func TestB03_HalfOpenHerd(t *testing.T) {
+	t.Parallel()
+	const payments, workers = 50, 5
+	redis := breakertest.Shared(t)
+	set := breaker.Settings{Failures: 5, OpenFor: 400 * time.Millisecond, ProbeTTL: 10 * time.Second}
+	s := quick("atlas")
+	s.AnswerTimeout, s.ChargeWorkers = 3*time.Second, 10
+	b := newBench(t, s)
+	f := b.fakes["atlas"].on(hangs(true), succeeds)
+	f.setLookup(unanswered("http_503", "neutral"))
+	trip(t, redisBreaker(t, redis, "w1", set), redisBreaker(t, redis, "w2", set))
+
+	for range payments {
+		b.pay("atlas", nil)
+	}
+	for i := range workers {
+		r := redisBreaker(t, redis, fmt.Sprintf("w%d", i+1), set)
+		b.start(fmt.Sprintf("w%d", i+1), func(c *Config) { c.Breaker, c.Events = r, r })
+	}
+	b.eventually("the probe is out", func() (bool, string) {
+		sends, _, _ := f.counts()
+		return sends == 1, fmt.Sprint(sends)
+	})
+	// Everybody else has been told to wait while the probe hangs.
+	b.eventually("the others wait", func() (bool, string) {
+		n := b.count(`SELECT count(*) FROM payments WHERE status = 'pending' AND next_check_why = $1`, whyCircuit)
+		return n == payments-1, fmt.Sprint(n)
+	})
+	require.Equal(t, 1, b.count(`SELECT count(*) FROM attempts`))
+	require.Len(t, f.seen(), 1)
+	require.LessOrEqual(t, b.count(`SELECT max(attempt) FROM river_job WHERE kind = 'charge'`), 1)
+	require.Equal(t, 0, b.count(`SELECT count(*) FROM river_job WHERE kind = 'charge' AND state = 'completed'`))
+
+	f.setLookup(nil)
+	b.eventually("all charged", func() (bool, string) {
+		n := b.count(`SELECT count(*) FROM payments WHERE status = 'succeeded'`)
+		return n == payments, fmt.Sprint(n)
+	})
+	require.Len(t, f.seen(), payments, "one send each")
+	require.Equal(t, 1, b.count(`SELECT count(*) FROM payments WHERE unknown_seen`))
+	b.eventually("the closing is told", func() (bool, string) {
+		n := b.count(`SELECT count(*) FROM alerts WHERE kind = 'circuit_closed'`)
+		return n == 1, fmt.Sprint(n)
+	})
+	require.Equal(t, 0, b.count(`SELECT count(*) - count(DISTINCT epoch) FROM breaker_events`))
+}
+
+// trip opens the charge circuit with failures of two workers, as an outage does.
+func trip(t *testing.T, rs ...*breaker.Redis) {
+	t.Helper()
+	k := breaker.Key{Name: "atlas", Class: classCharge}
+	for i := range 12 {
+		p, err := rs[i%len(rs)].Permit(context.Background(), k)
+		if err != nil {
+			require.NotNil(t, denied(err))
+			return
+		}
+		p.Report(context.Background(), breaker.Fail, time.Millisecond, "dial", "")
+	}
+	t.Fatal("the circuit did not open")
+}
+
+// With the provider down, failures of the jobs themselves open the circuit, and calls
+// stop: threshold + workers − 1 at most.
+func TestAnOutageStopsTheCalls(t *testing.T) {
+	t.Parallel()
+	redis := breakertest.Shared(t)
+	set := breaker.Settings{Failures: 5, OpenFor: time.Hour, Quorum: 1}
+	s := quick("atlas")
+	s.ChargeWorkers = 4
+	b := newBench(t, s)
+	b.fakes["atlas"].on(cut)
+	b.fakes["atlas"].setLookup(unanswered("http_503", "neutral"))
+	for range 60 {
+		b.pay("atlas", nil)
+	}
+	for _, w := range []string{"w1", "w2"} {
+		r := redisBreaker(t, redis, w, set)
+		b.start(w, func(c *Config) { c.Breaker, c.Events = r, r })
+	}
+	b.eventually("all others wait", func() (bool, string) {
+		n := b.count(`SELECT count(*) FROM payments WHERE status = 'pending' AND next_check_why = $1`, whyCircuit)
+		unknown := b.count(`SELECT count(*) FROM payments WHERE status = 'unknown'`)
+		return n+unknown == 60, fmt.Sprint(n, unknown)
+	})
+	require.LessOrEqual(t, len(b.fakes["atlas"].seen()), 5+8-1)
+	b.stored(1)
+	b.eventually("one alert", func() (bool, string) {
+		n := b.count(`SELECT count(*) FROM alerts WHERE kind = 'circuit_opened'`)
+		return n == 1, fmt.Sprint(n)
+	})
+	require.Equal(t, store.Unknown, store.Status(b.text(`SELECT status FROM payments ORDER BY id LIMIT 1`)))
+}
