@@ -22,7 +22,7 @@ type circuit struct {
 	rampFrom int64
 	tokens   float64
 	refilled int64
-	blamed   string
+	blamed   map[string]bool // workers named in this era
 
 	probes, leases map[string]int64 // token → deadline
 	failures       []string         // entries, newest first
@@ -62,7 +62,7 @@ func older(a, b string) bool {
 func newCircuit(s Settings, v view, emit func(occurrence)) *circuit {
 	return &circuit{set: s, encoded: s.encode(), emit: emit, view: v,
 		probes: map[string]int64{}, leases: map[string]int64{}, buckets: map[int64]*Counts{},
-		workers: map[string]int64{}, slow: map[string]int64{}}
+		blamed: map[string]bool{}, workers: map[string]int64{}, slow: map[string]int64{}}
 }
 
 // move makes a transition: a new epoch fences every call admitted before it.
@@ -70,7 +70,8 @@ func (c *circuit) move(now int64, to State, o occurrence) {
 	o.kind, o.from, o.to, o.at, o.settings = KindTransition, c.state, to, now, c.encoded
 	n, _ := strconv.ParseInt(c.epoch, 10, 64)
 	c.epoch = strconv.FormatInt(max(n+1, now), 10)
-	c.state, c.since, c.wins, c.blamed = to, now, 0, ""
+	c.state, c.since, c.wins = to, now, 0
+	clear(c.blamed)
 	clear(c.probes)
 	same := o.reason == ReasonMetricsOnly || o.reason == ReasonOverrideExpired
 	switch {
@@ -374,8 +375,8 @@ func (c *circuit) judge(now int64, f finished) {
 		c.open(now, reason, run, f.rnd)
 		return
 	}
-	if c.blamed != bad {
-		c.blamed = bad
+	if !c.blamed[bad] {
+		c.blamed[bad] = true
 		c.emit(occurrence{kind: KindBadWorker, epoch: c.epoch + "/" + bad, reason: ReasonBadWorker, note: bad,
 			from: c.state, to: c.state, run: run, settings: c.encoded, at: now})
 	}

@@ -39,6 +39,7 @@ type rig struct {
 // rigOptions of newRig.
 type rigOptions struct {
 	settings Settings
+	of       func(Key) Settings // instead of settings
 	workers  int             // default 1
 	skew     []time.Duration // of each worker's own clock
 	client   *redis.Client   // instead of a fresh store
@@ -100,7 +101,12 @@ func (r *rig) worker(i int, common string, o rigOptions) Breaker {
 		skew = o.skew[i]
 	}
 	opt := Options{
-		Settings: func(Key) Settings { return o.settings },
+		Settings: func(k Key) Settings {
+			if o.of != nil {
+				return o.of(k)
+			}
+			return o.settings
+		},
 		Worker:   fmt.Sprintf("w%d", i), Timeout: 10 * time.Second, Names: []string{charge.Name},
 		Now:  func() time.Time { return time.UnixMicro(r.now.Load()).Add(skew) },
 		Rand: o.rand, Poll: time.Millisecond, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),

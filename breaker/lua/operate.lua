@@ -11,7 +11,7 @@ expire(c)
 local function override(to)
   c.mode, c.mode_til = action, 0
   if duration > 0 then c.mode_til = now + duration end
-  if to == 'open' then c.til = c.mode_til end
+  if action == 'forced_open' then c.til = c.mode_til end
   move(c, to, action, actor, note, '')
 end
 

@@ -135,9 +135,11 @@ local function judge()
   if not reason then return end
   local bad = lone(run, all)
   if not bad then return open(reason, run) end
-  if c.blamed ~= bad then
-    c.blamed = bad
-    redis.call('HSET', K_STATE, 'blamed', bad)
+  -- Once per worker and era: blamed is "|w1|w2|".
+  if not string.find(c.blamed, '|' .. bad .. '|', 1, true) then
+    if c.blamed == '' then c.blamed = '|' end
+    c.blamed = c.blamed .. bad .. '|'
+    redis.call('HSET', K_STATE, 'blamed', c.blamed)
     emit('bad_worker', c.state, c, c.epoch .. '/' .. bad, 'bad_worker', '', bad, table.concat(run, '\n'))
   end
 end
