@@ -12,6 +12,7 @@ import (
 	"github.com/alexedwards/argon2id"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"fusebox/provider"
 )
@@ -182,7 +183,7 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser, by Actor) (User, erro
 			INSERT INTO users (id, email, name, role, password_hash, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6) RETURNING `+userColumns,
 			id, n.Email, n.Name, n.Role, hash, s.Now()))
-		if violates(err, "users_email_key") {
+		if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.ConstraintName == "users_email_key" {
 			return ErrUserExists
 		}
 		if err != nil {

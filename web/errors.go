@@ -239,19 +239,23 @@ func (s *Server) renderError(err error, c echo.Context) {
 	if p.retryAfter > 0 {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(int(max(p.retryAfter, time.Second)/time.Second)))
 	}
-	var sent error
-	switch {
-	case isMachine(c):
-		sent = writeProblem(c, p)
-	case p.code == "no-session":
-		sent = s.toSignIn(c)
-	default:
-		sent = s.renderErrorView(c, p)
-	}
+	// Through the recovering wrapper: an error page that panics is still an answer.
+	sent := recoverPanic(func(c echo.Context) error { return s.sendProblem(c, p) })(c)
 	if sent != nil && !c.Response().Committed {
 		s.cfg.Log.ErrorContext(c.Request().Context(), "error page failed", "request_id", requestIDOf(c), "error", sent)
 		_ = c.String(p.Status, p.Title)
 	}
+}
+
+// sendProblem picks the form of the answer by who asked.
+func (s *Server) sendProblem(c echo.Context, p problem) error {
+	switch {
+	case isMachine(c):
+		return writeProblem(c, p)
+	case p.code == "no-session":
+		return s.toSignIn(c)
+	}
+	return s.renderErrorView(c, p)
 }
 
 // writeProblem answers a program.

@@ -9,9 +9,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
@@ -33,7 +36,6 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 
 // useMiddleware installs what every request passes, outermost first.
 func (s *Server) useMiddleware() {
-	s.echo.Pre(headAsGet)
 	s.echo.Use(
 		s.requestID,
 		s.logRequest,
@@ -41,6 +43,7 @@ func (s *Server) useMiddleware() {
 		s.securityHeaders,
 		s.refuseCrossOrigin,
 		limitBody,
+		refuseBrokenText,
 		limitTime,
 		middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1024, Skipper: isStream}),
 		s.loadSession,
@@ -61,19 +64,6 @@ func isStream(c echo.Context) bool { return strings.HasPrefix(c.Path(), "/live")
 func isHTMX(c echo.Context) bool {
 	h := c.Request().Header
 	return h.Get("HX-Request") == "true" && h.Get("HX-Boosted") != "true"
-}
-
-// headAsGet lets every GET route answer HEAD; net/http drops the body by the
-// original request's method.
-func headAsGet(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if r := c.Request(); r.Method == http.MethodHead {
-			get := r.WithContext(r.Context())
-			get.Method = http.MethodGet
-			c.SetRequest(get)
-		}
-		return next(c)
-	}
 }
 
 // requestID gives every request an id of our own making: it goes into the audit
@@ -239,6 +229,31 @@ func parseForm(r *http.Request) error {
 	return nil
 }
 
+// refuseBrokenText refuses what no text column takes, before any handler trips over it:
+// invalid UTF-8 and NUL in the path, the query or a form.
+func refuseBrokenText(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			return &badRequest{"query", "is not readable"}
+		}
+		if brokenText(r.URL.Path) {
+			return echo.ErrNotFound
+		}
+		for _, values := range []url.Values{query, r.PostForm} {
+			for name, texts := range values {
+				if brokenText(name) || slices.ContainsFunc(texts, brokenText) {
+					return &badRequest{printable(name), "is not valid text"}
+				}
+			}
+		}
+		return next(c)
+	}
+}
+
+func brokenText(s string) bool { return !utf8.ValidString(s) || strings.Contains(s, "\x00") }
+
 // limitTime gives every request but a live stream a deadline, so that a stuck
 // database frees the handler.
 func limitTime(next echo.HandlerFunc) echo.HandlerFunc {
@@ -247,12 +262,14 @@ func limitTime(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		ctx, cancel := context.WithTimeout(c.Request().Context(), requestTimeout)
-		defer cancel()
+		defer func() {
+			cancel()
+			// The error page is rendered after this returns, and wants the values but not
+			// the deadline that may have caused it.
+			c.SetRequest(c.Request().WithContext(context.WithoutCancel(c.Request().Context())))
+		}()
 		c.SetRequest(c.Request().WithContext(ctx))
-		err := next(c)
-		// The error page is rendered after this returns, and still wants the values.
-		c.SetRequest(c.Request().WithContext(context.WithoutCancel(c.Request().Context())))
-		return err
+		return next(c)
 	}
 }
 

@@ -130,8 +130,17 @@ func newServer(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Handler returns the root handler.
-func (s *Server) Handler() http.Handler { return s.echo }
+// Handler returns the root handler. Every GET route answers HEAD too: Echo sees a GET,
+// and net/http drops the body by the original request's method.
+func (s *Server) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			r = r.WithContext(r.Context())
+			r.Method = http.MethodGet
+		}
+		s.echo.ServeHTTP(w, r)
+	})
+}
 
 // onClose registers fn to run when the server closes; live streams end there.
 func (s *Server) onClose(fn func()) { s.closers = append(s.closers, fn) }

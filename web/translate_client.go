@@ -15,8 +15,8 @@ import (
 	"fusebox/breaker"
 )
 
-// translateKey is the circuit of the translation service.
-var translateKey = breaker.Key{Name: "translate", Class: "text"}
+// TranslateKey is the circuit of the translation service; cmd gives it breaker.NonMoney.
+var TranslateKey = breaker.Key{Name: "translate", Class: "text"}
 
 // Limits of a translation. The page never waits for one: its fragment loads after.
 const (
@@ -120,7 +120,7 @@ func (t *translator) keep(k textKey, translated string) {
 
 // guarded makes the call if the circuit admits it and reports how it went.
 func (t *translator) guarded(ctx context.Context, k textKey) (string, error) {
-	permit, err := t.circuits.Permit(ctx, translateKey)
+	permit, err := t.circuits.Permit(ctx, TranslateKey)
 	if err != nil {
 		return "", err
 	}
