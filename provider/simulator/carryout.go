@@ -66,7 +66,7 @@ func (s *Server) newCharges(req chargeRequest, key string, fault Fault, f Faults
 		CreatedAt: now, UpdatedAt: now, Fault: fault,
 	}
 	undecided := func(status, then string, after time.Duration) {
-		c.Status, c.Decide, c.DecideAt = status, then, time.Now().Add(after)
+		c.Status, c.Decide, c.DecideAt = status, then, time.Now().Add(after).UTC().Truncate(time.Microsecond)
 	}
 	switch fault {
 	case Decline:

@@ -18,8 +18,9 @@ type front struct {
 	addr    *net.TCPAddr
 	release func() // gives the held port back
 
-	mu     sync.Mutex
-	server *http.Server // nil while shut
+	mu       sync.Mutex
+	server   *http.Server // nil while shut
+	listener net.Listener
 }
 
 // newFront reserves the address; open starts listening.
@@ -47,7 +48,7 @@ func (f *front) open() error {
 		return fmt.Errorf("simulator: listen on %s: %w", f.addr, err)
 	}
 	f.addr = l.Addr().(*net.TCPAddr)
-	f.server = newHTTPServer(f.handler, f.log)
+	f.server, f.listener = newHTTPServer(f.handler, f.log), l
 	go serve(f.server, l, f.log)
 	return nil
 }
@@ -60,8 +61,11 @@ func (f *front) shut() {
 	if f.server == nil {
 		return
 	}
-	_ = f.server.Close() // closing is all that is wanted of it
-	f.server = nil
+	// The listener first and by itself: the server only knows of it once its
+	// goroutine has come to serve.
+	_ = f.listener.Close()
+	_ = f.server.Close() // closing is all that is wanted of both
+	f.server, f.listener = nil, nil
 }
 
 // close shuts for good.

@@ -268,6 +268,15 @@ func (in *inbox) wait(n int) []received {
 	return in.all()
 }
 
+// told returns the status that each type of event told of.
+func (in *inbox) told() map[string]string {
+	out := map[string]string{}
+	for _, r := range in.all() {
+		out[r.Type] = r.Data.Status
+	}
+	return out
+}
+
 // quiet waits until every event of the simulator was acknowledged.
 func (b *bench) quiet() {
 	b.t.Helper()
