@@ -15,8 +15,14 @@ const Redacted = "[redacted]"
 // maxRedactedRaw caps Object.Raw.
 const maxRedactedRaw = 16 << 10
 
+const secretNames = `(?:[a-z0-9_-]*[_-])?(?:password|passwd|secret|token|authorization|api[_-]?key|cvc2?|cvv2?|csc|card[_-]?number|pan|pin|private[_-]?key)`
+
 // secretName matches names of JSON members whose value is never stored.
-var secretName = regexp.MustCompile(`(?i)^(.*[_-])?(password|passwd|secret|client_secret|token|access_token|refresh_token|authorization|api_?key|cvc2?|cvv2?|csc|card_?number|pan|pin|private_?key)$`)
+var secretName = regexp.MustCompile(`(?i)^` + secretNames + `$`)
+
+// secretMember matches such a member in text that only looks like JSON: a body cut
+// short still shows its secrets. The value may be cut too.
+var secretMember = regexp.MustCompile(`(?i)("` + secretNames + `"\s*:\s*)(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^\s",}\]][^\s,}\]]*)`)
 
 // secretText matches secrets by their look, wherever they stand.
 var secretText = regexp.MustCompile(`(?i)\b(bearer\s+[a-z0-9._~+/=-]{8,}|basic\s+[a-z0-9+/=]{12,}|(sk|rk|pk|whsec)_[a-z0-9_]{8,}|eyJ[a-z0-9_-]{8,}\.[a-z0-9_-]{4,}\.[a-z0-9_-]*)`)
@@ -28,15 +34,21 @@ var cardLike = regexp.MustCompile(`\d(?:[ -]?\d){12,18}`)
 // stays JSON (member order kept, white space not); anything else is treated as text.
 // Valid UTF-8 comes out, without NUL, as Postgres wants it.
 func Redact(body []byte) []byte {
-	if out, err := redactJSON(body); err == nil {
+	text := storable(string(body)) // first, or a stray byte would keep the JSON from being read as such
+	if out, err := redactJSON([]byte(text)); err == nil {
 		return out
 	}
-	return []byte(RedactText(string(body)))
+	return []byte(RedactText(secretMember.ReplaceAllString(text, `${1}"`+Redacted+`"`)))
+}
+
+// storable makes s valid UTF-8 without NUL.
+func storable(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }
 
 // RedactText masks secrets and card numbers in plain text.
 func RedactText(s string) string {
-	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
+	s = storable(s)
 	s = secretText.ReplaceAllString(s, Redacted)
 	return cardLike.ReplaceAllStringFunc(s, maskCard)
 }
