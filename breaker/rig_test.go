@@ -40,9 +40,9 @@ type rig struct {
 type rigOptions struct {
 	settings Settings
 	of       func(Key) Settings // instead of settings
-	workers  int             // default 1
-	skew     []time.Duration // of each worker's own clock
-	client   *redis.Client   // instead of a fresh store
+	workers  int                // default 1
+	skew     []time.Duration    // of each worker's own clock
+	client   *redis.Client      // instead of a fresh store
 	rand     func() float64
 }
 
@@ -107,7 +107,7 @@ func (r *rig) worker(i int, common string, o rigOptions) Breaker {
 			}
 			return o.settings
 		},
-		Worker:   fmt.Sprintf("w%d", i), Timeout: 10 * time.Second, Names: []string{charge.Name},
+		Worker: fmt.Sprintf("w%d", i), Timeout: 10 * time.Second, Names: []string{charge.Name},
 		Now:  func() time.Time { return time.UnixMicro(r.now.Load()).Add(skew) },
 		Rand: o.rand, Poll: time.Millisecond, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		OnEvent: func(e Event) {
