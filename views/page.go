@@ -18,7 +18,6 @@ type Page struct {
 	Active   string // nav item: overview, payments, queue, ...
 	UserName string // empty: nobody is signed in, and there is no navigation
 	Role     string
-	Theme    string // light, dark, or empty for the device's
 	ZoneUTC  bool   // times are shown in UTC by choice
 	ZoneName string // of the reader's own zone, empty when unknown
 	Keys     bool   // keyboard shortcuts are on
@@ -82,16 +81,12 @@ var themes = []struct{ value, label string }{
 	{"", "layout.theme.auto"}, {"light", "layout.theme.light"}, {"dark", "layout.theme.dark"},
 }
 
-func (p Page) dataTheme() string {
-	if p.Theme == "" {
-		return "auto"
-	}
-	return p.Theme
-}
+// theme is light, dark or auto, as the stylesheet reads it.
+func theme(ctx context.Context) string { return themeValue(messages.From(ctx).Theme) }
 
 // htmxConfig keeps htmx within the Content-Security-Policy and our recipe: no eval,
 // no injected styles, own origin only, errors left to app.js.
-const htmxConfig = `{"allowEval":false,"includeIndicatorStyles":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"scrollIntoViewOnBoost":false,"timeout":15000}`
+const htmxConfig = `{"allowEval":false,"includeIndicatorStyles":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"scrollIntoViewOnBoost":false,"timeout":15000,"responseHandling":[{"code":"204","swap":false},{"code":"[23]..","swap":true},{"code":"(409|422)","swap":true},{"code":"[45]..","swap":false,"error":true}]}`
 
 // scriptTexts are the sentences the scripts say, and the patterns of relative times.
 func scriptTexts(ctx context.Context) string {

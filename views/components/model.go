@@ -205,7 +205,7 @@ type MetricProps struct {
 type TimelineItem struct {
 	ID      string
 	At      time.Time
-	Future  bool // what happens next
+	Future  bool   // what happens next
 	Gap     string // silence before this item, e.g. "4 min without news"
 	Icon    string
 	Tone    Tone

@@ -54,6 +54,8 @@ type Locale struct {
 	Lang Lang
 	Zone *time.Location // of every time shown; nil: UTC
 	Now  time.Time      // the page's one "now", for relative times; zero: the wall clock
+	// Theme is light or dark by choice, or empty to follow the device.
+	Theme string
 }
 
 type localeKey struct{}
