@@ -135,28 +135,30 @@ func (c *charge) lookFirst(ctx context.Context) (done bool, err error) {
 	}
 	write, cancel := store.Detached(ctx)
 	defer cancel()
-	err = c.r.cfg.Store.InTx(write, func(ctx context.Context, tx pgx.Tx) error {
-		return c.writeLookFirst(ctx, tx, looked)
-	})
-	switch {
-	case err != nil:
+	if err := c.r.cfg.Store.InTx(write, func(ctx context.Context, tx pgx.Tx) error {
+		done, err = c.writeLookFirst(ctx, tx, looked)
+		return err
+	}); err != nil {
 		return false, fmt.Errorf("jobs: lookup before charge: %w", err)
-	case looked.Verdict == provider.LookupNoAnswer:
-		return true, c.wait(ctx, retryPause(c.lane.settings, c.history.attempts), whyNoAnswer, looked.Reason)
 	}
-	return looked.Verdict == provider.LookupFound, nil
+	if done || looked.Verdict == provider.LookupAbsent {
+		return done, nil
+	}
+	return true, c.wait(ctx, retryPause(c.lane.settings, c.history.attempts), whyNoAnswer, looked.Reason)
 }
 
-func (c *charge) writeLookFirst(ctx context.Context, tx pgx.Tx, looked provider.LookedUp) error {
-	if looked.Verdict != provider.LookupFound {
-		return c.r.recordLookupCall(ctx, tx, c.lane, c.payment.ID, looked)
-	}
-	_, err := c.r.cfg.Store.RecordLookup(ctx, tx, c.payment.ID, looked, c.r.lookupPolicy(c.lane, 0), store.System(kindCharge))
-	if err != nil {
-		return err
-	}
+// writeLookFirst applies what was found. done: it took the payment out of pending.
+func (c *charge) writeLookFirst(ctx context.Context, tx pgx.Tx, looked provider.LookedUp) (done bool, err error) {
 	if err := c.r.recordLookupCall(ctx, tx, c.lane, c.payment.ID, looked); err != nil {
-		return err
+		return false, err
 	}
-	return complete(ctx, tx, c.job)
+	if looked.Verdict != provider.LookupFound {
+		return false, nil
+	}
+	policy := c.r.lookupPolicy(c.lane, 0)
+	p, err := c.r.cfg.Store.RecordLookup(ctx, tx, c.payment.ID, looked, policy, store.System(kindCharge))
+	if err != nil || p.Status == store.Pending {
+		return false, err
+	}
+	return true, complete(ctx, tx, c.job)
 }

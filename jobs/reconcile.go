@@ -106,28 +106,34 @@ func (w *reconcileWorker) lookUp(ctx context.Context, job *river.Job[reconcileAr
 	if err != nil {
 		return err
 	}
+	after, err := w.write(ctx, job, l, p, looked)
+	if err != nil {
+		return fmt.Errorf("jobs: record lookup: %w", err)
+	}
+	if settled(after) {
+		return nil
+	}
+	return river.JobSnooze(w.untilNext(l, after))
+}
+
+// write applies the answer; if it settles the payment, the job is completed with it.
+func (w *reconcileWorker) write(ctx context.Context, job *river.Job[reconcileArgs], l *lane, p store.Payment, looked provider.LookedUp) (after store.Payment, err error) {
 	write, cancel := store.Detached(ctx)
 	defer cancel()
 	err = w.r.cfg.Store.InTx(write, func(ctx context.Context, tx pgx.Tx) error {
-		p, err = w.r.cfg.Store.RecordLookup(ctx, tx, p.ID, looked, w.r.lookupPolicy(l, p.Lookups+1), store.System(kindReconcile))
+		after, err = w.r.cfg.Store.RecordLookup(ctx, tx, p.ID, looked, w.r.lookupPolicy(l, p.Lookups+1), store.System(kindReconcile))
 		if err != nil {
 			return err
 		}
 		if err := w.r.recordLookupCall(ctx, tx, l, p.ID, looked); err != nil {
 			return err
 		}
-		if settled(p) {
+		if settled(after) {
 			return complete(ctx, tx, job)
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("jobs: record lookup: %w", err)
-	}
-	if settled(p) {
-		return nil
-	}
-	return river.JobSnooze(w.untilNext(l, p))
+	return after, err
 }
 
 // settled reports that asking on would only repeat the answer: the payment is final,
