@@ -73,6 +73,7 @@ CREATE TABLE attempts (
     finished_at         timestamptz,
     CONSTRAINT attempts_seq UNIQUE (payment_id, operation, seq)
 );
+CREATE INDEX attempts_marked ON attempts (marked_at);
 CREATE UNIQUE INDEX attempts_one_in_flight ON attempts (payment_id, operation) WHERE outcome IS NULL;
 CREATE INDEX attempts_overdue ON attempts (deadline) WHERE outcome IS NULL;
 
@@ -106,7 +107,16 @@ CREATE TABLE provider_objects (
     source       text NOT NULL,        -- answer, lookup, webhook, sync
     first_seen_at timestamptz NOT NULL,
     seen_at      timestamptz NOT NULL,
-    raw          jsonb,
+    raw          bytea,                -- redacted JSON as the provider sent it
+    -- Evidence so far, each the latest time of an observation by the provider's clock.
+    -- Merged by "later wins", so the order of arrival does not matter; see store/evidence.go.
+    outcome_at   timestamptz NOT NULL DEFAULT now(),
+    status_at    timestamptz NOT NULL DEFAULT now(),
+    succeeded_at timestamptz,
+    failed_at    timestamptz,
+    equal_at     timestamptz,          -- money as we asked for
+    differs_at   timestamptz,          -- other money, or none stated on a success
+    made_at      timestamptz,          -- when the provider made it
     PRIMARY KEY (provider, object_id)
 );
 CREATE INDEX provider_objects_by_payment ON provider_objects (payment_id);
@@ -134,12 +144,13 @@ CREATE TABLE webhook_events (
     verified_at        timestamptz,
     applied_at         timestamptz,
     last_delivery_at   timestamptz NOT NULL,
+    object_facts       text NOT NULL DEFAULT '',  -- status, amount and currency in the event, to tell a repeat from a contradiction
     CONSTRAINT webhook_events_key UNIQUE (provider, event_key)
 );
 CREATE INDEX webhook_events_by_state ON webhook_events (state, id DESC);
 CREATE INDEX webhook_events_by_provider ON webhook_events (provider, id DESC);
 CREATE INDEX webhook_events_by_payment ON webhook_events (payment_id);
-CREATE INDEX webhook_events_unmatched_ref ON webhook_events (reference) WHERE state = 'unmatched';
+CREATE INDEX webhook_events_unmatched ON webhook_events (provider, id) WHERE state = 'unmatched';
 
 -- Reconciliation runs: our rows against the provider's list.
 CREATE TABLE reconciliation_runs (

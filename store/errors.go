@@ -21,6 +21,8 @@ var (
 	ErrInsufficient = errors.New("store: insufficient available balance")
 	// ErrOperationReused: a wallet operation id repeated with another amount or wallet.
 	ErrOperationReused = errors.New("store: operation id reused with different content")
+	// ErrWalletFull: a credit beyond what a balance can hold.
+	ErrWalletFull = errors.New("store: wallet cannot hold that much")
 	// ErrSettled: nothing to charge, the payment is past pending (or past unknown for a recharge).
 	ErrSettled = errors.New("store: payment needs no charge")
 	// ErrInFlight: another worker's attempt is running and within its deadline; come back later.

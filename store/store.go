@@ -60,6 +60,15 @@ func New(pool *pgxpool.Pool, o Options) *Store {
 	return &Store{pool: pool, enq: o.Enqueuer, now: o.Now, log: o.Log}
 }
 
+// enqueuer returns the enqueuer. A store made without one only reads: a write that
+// needs follow-up work fails rather than losing it.
+func (s *Store) enqueuer() Enqueuer {
+	if s.enq == nil {
+		return noEnqueuer{}
+	}
+	return s.enq
+}
+
 // Pool returns the pool, for River and for readers of other packages.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 

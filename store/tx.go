@@ -13,10 +13,9 @@ import (
 
 // SQLSTATEs this package reads.
 const (
-	codeUniqueViolation = "23505"
-	codeSerialization   = "40001"
-	codeDeadlock        = "40P01"
-	codeLockTimeout     = "55P03"
+	codeSerialization = "40001"
+	codeDeadlock      = "40P01"
+	codeLockTimeout   = "55P03"
 )
 
 const (
@@ -98,12 +97,6 @@ func sqlState(err error) string {
 		return pg.Code
 	}
 	return ""
-}
-
-// violates reports whether err is a violation of the named unique constraint.
-func violates(err error, constraint string) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == codeUniqueViolation && pg.ConstraintName == constraint
 }
 
 // pause waits a growing, jittered moment before another try.

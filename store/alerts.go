@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Alert is one stored alert.
+type Alert struct {
+	ID          int64
+	Kind        string // circuit_opened, config_alarm, paid_after_failed, a review reason, ...
+	Severity    string // info, warning, critical
+	Provider    string // may be empty
+	Title       string
+	Detail      string
+	DedupeKey   string // names the fact; one alert per key
+	PaymentID   *uuid.UUID
+	CreatedAt   time.Time
+	DeliveredAt *time.Time // nil until every sink took it
+}
+
+// RaiseAlert stores an alert once per dedupe key and enqueues its delivery, in tx.
+func (s *Store) RaiseAlert(ctx context.Context, tx pgx.Tx, a Alert) (raised bool, err error) {
+	var id int64
+	err = tx.QueryRow(ctx, `
+		INSERT INTO alerts (kind, severity, provider, title, detail, dedupe_key, payment_id, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (dedupe_key) DO NOTHING RETURNING id`,
+		a.Kind, a.Severity, a.Provider, a.Title, a.Detail, a.DedupeKey, a.PaymentID, s.Now()).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, wrap(err, "raise alert")
+	}
+	if err := Notify(ctx, tx, TopicAlerts); err != nil {
+		return false, err
+	}
+	return true, s.enqueuer().Alert(ctx, tx, id)
+}
+
+// Alert reads one. ErrNotFound.
+func (s *Store) Alert(ctx context.Context, id int64) (Alert, error) {
+	var a Alert
+	err := s.pool.QueryRow(ctx, `
+		SELECT id, kind, severity, provider, title, detail, dedupe_key, payment_id, created_at, delivered_at
+		FROM alerts WHERE id = $1`, id).Scan(&a.ID, &a.Kind, &a.Severity, &a.Provider, &a.Title, &a.Detail,
+		&a.DedupeKey, &a.PaymentID, &a.CreatedAt, &a.DeliveredAt)
+	if err != nil {
+		return Alert{}, wrap(notFound(err), "read alert")
+	}
+	return a, nil
+}
+
+// AlertDelivered records one sink's delivery; done marks the alert delivered.
+// ErrNotFound.
+func (s *Store) AlertDelivered(ctx context.Context, id int64, sink string, ok bool, detail string, done bool) error {
+	return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		now := s.Now()
+		row := []map[string]any{{"sink": sink, "at": now, "ok": ok, "detail": detail}}
+		tag, err := tx.Exec(ctx, `
+			UPDATE alerts SET deliveries = deliveries || $2::jsonb,
+				delivered_at = CASE WHEN $3 THEN coalesce(delivered_at, $4) ELSE delivered_at END
+			WHERE id = $1`, id, row, done, now)
+		if err != nil {
+			return wrap(err, "record delivery")
+		}
+		if tag.RowsAffected() == 0 {
+			return wrap(ErrNotFound, "record delivery")
+		}
+		return Notify(ctx, tx, TopicAlerts)
+	})
+}

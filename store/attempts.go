@@ -1,0 +1,235 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"fusebox/provider"
+)
+
+// operationCharge names the one money operation there is so far.
+const operationCharge = "charge"
+
+// operationKey is the idempotency key sent to the provider: born with the payment and
+// the operation, the same for every attempt, and never the client's own key.
+func operationKey(paymentID uuid.UUID, operation string) string {
+	return operation + "-" + paymentID.String()
+}
+
+// keyMargin is how long before the provider forgets a key it counts as forgotten.
+func keyMargin(life time.Duration) time.Duration { return min(life/20, 5*time.Minute) }
+
+// BeginParams of BeginAttempt.
+type BeginParams struct {
+	PaymentID uuid.UUID
+	Body      []byte        // frozen request bytes, used if this is the operation's first attempt; else must hash the same (nil: the stored ones)
+	KeyLife   time.Duration // provider's; 0: it keeps no keys
+	Deadline  time.Duration // from now; after it an attempt without outcome belongs to nobody
+	Worker    string
+	Recharge  bool // allowed from unknown, after counted absences, while the key lives
+}
+
+// BeginAttempt marks "maybe sent" durably, before the first byte leaves. It returns the
+// attempt with the operation key and the frozen bytes to send. Errors: ErrSettled,
+// ErrInFlight, ErrMaybeSent, ErrKeyExpired, ErrBytesChanged, ErrPaused, ErrNotFound.
+// With ErrMaybeSent and ErrKeyExpired what they found out is committed.
+func (s *Store) BeginAttempt(ctx context.Context, p BeginParams) (Attempt, Payment, error) {
+	var a Attempt
+	var pay Payment
+	var refusal error
+	err := s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		a, refusal = Attempt{}, nil
+		var err error
+		if pay, err = lockPayment(ctx, tx, p.PaymentID); err != nil {
+			return err
+		}
+		prior, err := priorAttempts(ctx, tx, p.PaymentID)
+		if err != nil {
+			return err
+		}
+		if pay, refusal, err = s.mayBegin(ctx, tx, pay, prior, p); err != nil || refusal != nil {
+			return err
+		}
+		a, pay, err = s.mark(ctx, tx, pay, prior, p)
+		return err
+	})
+	if err != nil {
+		return Attempt{}, Payment{}, err
+	}
+	return a, pay, refusal
+}
+
+// prior is what earlier attempts of the operation established.
+type prior struct {
+	seq         int
+	open        *Attempt // without outcome: in flight, or abandoned
+	request     []byte   // frozen bytes; nil before the first attempt
+	hash        []byte
+	firstSent   time.Time // of the attempts that may have reached the provider
+	replayUntil time.Time
+	lastMark    time.Time
+}
+
+// maybeExecuted reports whether an attempt with this outcome may live on at the
+// provider under its key.
+func maybeExecuted(outcome string) bool {
+	return outcome != string(provider.NotSent) && outcome != string(provider.NotExecuted)
+}
+
+func priorAttempts(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID) (prior, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT id, seq, coalesce(outcome, ''), request, request_hash, marked_at, first_sent_at, replay_until, deadline
+		FROM attempts WHERE payment_id = $1 AND operation = $2 ORDER BY seq FOR UPDATE`, paymentID, operationCharge)
+	if err != nil {
+		return prior{}, wrap(err, "read attempts")
+	}
+	var out prior
+	var a Attempt
+	var hash []byte
+	_, err = pgx.ForEachRow(rows, []any{&a.ID, &a.Seq, &a.Outcome, &a.Request, &hash, &a.MarkedAt, &a.FirstSentAt, &a.ReplayUntil, &a.Deadline}, func() error {
+		out.seq, out.lastMark = a.Seq, a.MarkedAt
+		if out.request == nil {
+			out.request, out.hash = bytes.Clone(a.Request), bytes.Clone(hash)
+		}
+		if a.Outcome == "" {
+			open := a
+			open.PaymentID = paymentID
+			out.open = &open
+		}
+		if maybeExecuted(a.Outcome) && out.firstSent.IsZero() {
+			out.firstSent, out.replayUntil = a.FirstSentAt, a.ReplayUntil
+		}
+		return nil
+	})
+	return out, wrap(err, "read attempts")
+}
+
+// mayBegin decides whether anything may be sent. refusal is one of BeginAttempt's
+// errors; the payment is as the refusal left it.
+func (s *Store) mayBegin(ctx context.Context, tx pgx.Tx, pay Payment, pr prior, p BeginParams) (after Payment, refusal, err error) {
+	if pr.open != nil {
+		if s.Now().Before(pr.open.Deadline) {
+			return pay, ErrInFlight, nil
+		}
+		pay, err = s.abandon(ctx, tx, pay, pr.open.ID, System("charge"), "job")
+		return pay, ErrMaybeSent, err
+	}
+	switch {
+	case pay.Status == Unknown && p.Recharge:
+		if pay.AbsentLookups < absencesNeeded || pr.request == nil {
+			return pay, ErrSettled, nil
+		}
+		if !s.keyAlive(pr, p.KeyLife) {
+			pay, err = s.expireKey(ctx, tx, pay)
+			return pay, ErrKeyExpired, err
+		}
+	case pay.Status != Pending:
+		return pay, ErrSettled, nil
+	}
+	paused, err := chargesPaused(ctx, tx, pay.Provider)
+	if err != nil {
+		return pay, nil, err
+	}
+	if paused {
+		return pay, ErrPaused, nil
+	}
+	if !sameBytes(pr, p.Body) {
+		return pay, ErrBytesChanged, nil
+	}
+	return pay, nil, nil
+}
+
+// keyAlive reports whether the provider still knows the operation's key for sure.
+func (s *Store) keyAlive(pr prior, life time.Duration) bool {
+	return life > 0 && s.Now().Before(pr.replayUntil.Add(-keyMargin(life)))
+}
+
+func (s *Store) expireKey(ctx context.Context, tx pgx.Tx, pay Payment) (Payment, error) {
+	pay, _, err := s.apply(ctx, tx, pay, change{
+		on: ByDeadline, reason: ReviewKeyExpired, add: []string{ReviewKeyExpired},
+		kind: "review", source: "job", by: System("charge"), quiet: true,
+	})
+	return pay, err
+}
+
+// sameBytes refuses other bytes for the same key, and stored bytes that are not what
+// was hashed.
+func sameBytes(pr prior, body []byte) bool {
+	if pr.request == nil {
+		return len(body) > 0
+	}
+	stored := sha256.Sum256(pr.request)
+	if !bytes.Equal(stored[:], pr.hash) {
+		return false
+	}
+	given := sha256.Sum256(body)
+	return len(body) == 0 || bytes.Equal(given[:], pr.hash)
+}
+
+// mark inserts the attempt: from its commit on the payment counts as maybe sent.
+func (s *Store) mark(ctx context.Context, tx pgx.Tx, pay Payment, pr prior, p BeginParams) (Attempt, Payment, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Attempt{}, Payment{}, err
+	}
+	now := s.Now()
+	a := Attempt{ID: id, PaymentID: pay.ID, Operation: operationCharge, Seq: pr.seq + 1,
+		OperationKey: operationKey(pay.ID, operationCharge), Request: pr.request, Worker: clean(p.Worker),
+		MarkedAt: now, FirstSentAt: pr.firstSent, ReplayUntil: pr.replayUntil, Deadline: now.Add(p.Deadline)}
+	if a.Request == nil {
+		a.Request = p.Body
+	}
+	if a.FirstSentAt.IsZero() {
+		a.FirstSentAt, a.ReplayUntil = now, now.Add(p.KeyLife)
+	}
+	hash := sha256.Sum256(a.Request)
+	var b pgx.Batch
+	b.Queue(`INSERT INTO attempts (id, payment_id, operation, seq, operation_key, request, request_hash, worker,
+			marked_at, first_sent_at, replay_until, deadline)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		a.ID, a.PaymentID, a.Operation, a.Seq, a.OperationKey, a.Request, hash[:], a.Worker,
+		a.MarkedAt, a.FirstSentAt, a.ReplayUntil, a.Deadline)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return Attempt{}, Payment{}, wrap(err, "insert attempt")
+	}
+	pay, _, err = s.apply(ctx, tx, pay, change{
+		on: ByDeadline, next: next{at: a.Deadline, why: whyInFlight},
+		kind: "attempt_started", source: "job", by: System("charge"), attemptID: &a.ID,
+		detail: map[string]any{"seq": a.Seq, "operation_key": a.OperationKey, "worker": a.Worker, "recharge": p.Recharge},
+		// A resend starts the count of absences again: only answers after it count.
+		set: func(q *Payment) { q.AbsentLookups = 0 },
+	})
+	return a, pay, err
+}
+
+// abandon closes an attempt that passed its deadline without an outcome: its bytes may
+// have reached the provider, and only asking can tell.
+func (s *Store) abandon(ctx context.Context, tx pgx.Tx, pay Payment, attemptID uuid.UUID, by Actor, source string) (Payment, error) {
+	_, err := tx.Exec(ctx, `UPDATE attempts SET outcome = $2, error_class = $3, finished_at = $4 WHERE id = $1 AND outcome IS NULL`,
+		attemptID, string(provider.Unknown), noOutcome, s.Now())
+	if err != nil {
+		return Payment{}, wrap(err, "abandon attempt")
+	}
+	to := pay.Status
+	if to == Pending {
+		to = Unknown
+	}
+	at := s.Now()
+	pay, _, err = s.apply(ctx, tx, pay, change{
+		to: to, on: ByDeadline, reason: noOutcome, next: next{at: at, why: whyReconcile},
+		kind: "attempt_finished", source: source, by: by, attemptID: &attemptID,
+		detail: map[string]any{"outcome": "unknown", "error_class": noOutcome},
+	})
+	if err != nil || pay.Status.Final() {
+		return pay, err
+	}
+	return pay, s.enqueuer().Reconcile(ctx, tx, pay.ID, pay.Provider, time.Time{})
+}
+
+// noOutcome is the error class of an attempt whose worker was never heard of again.
+const noOutcome = "no_outcome"

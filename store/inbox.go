@@ -1,0 +1,233 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"fusebox/provider"
+)
+
+// States of an inbox row. Received and applied are two facts: work is skipped on
+// applied only.
+const (
+	inboxReceived  = "received"
+	inboxApplied   = "applied"
+	inboxIgnored   = "ignored"
+	inboxUnmatched = "unmatched"
+	inboxUnparsed  = "unparsed"
+	inboxRejected  = "rejected"
+)
+
+// Delivery is one webhook delivery, verified (or not) at receipt. One delivery may
+// carry several events; rejected and unparsed ones carry none.
+type Delivery struct {
+	Provider     string
+	Raw          []byte
+	Header       http.Header // Authorization, Cookie and the like are dropped before storing
+	Verification provider.Verification
+	Events       []provider.Event
+	ParseError   string
+}
+
+// Received says what became of a delivery.
+type Received struct {
+	EventIDs   []int64
+	Duplicates int
+	State      string // of the delivery as a whole: received, ignored, rejected, unparsed
+}
+
+// ReceiveWebhook stores a delivery and enqueues the work, in one transaction. The
+// caller answers 2xx only after it returned nil. A repeated event is counted, and its
+// work enqueued again unless it was applied. Nothing of an unverified delivery is read.
+func (s *Store) ReceiveWebhook(ctx context.Context, d Delivery) (Received, error) {
+	var r Received
+	err := s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		switch {
+		case d.Verification.Verdict != provider.SignatureValid:
+			r, err = s.reject(ctx, tx, d)
+		case d.ParseError != "" || badKeys(d.Events):
+			r, err = s.unparsed(ctx, tx, d)
+		default:
+			r, err = s.receive(ctx, tx, d)
+		}
+		if err != nil {
+			return err
+		}
+		return Notify(ctx, tx, TopicWebhooks)
+	})
+	if err != nil {
+		return Received{}, err
+	}
+	return r, nil
+}
+
+func badKeys(events []provider.Event) bool {
+	return slices.ContainsFunc(events, func(e provider.Event) bool { return ident(e.Key) == "" })
+}
+
+func (s *Store) reject(ctx context.Context, tx pgx.Tx, d Delivery) (Received, error) {
+	id, err := s.insertInbox(ctx, tx, d, inboxRow{state: inboxRejected, reason: d.Verification.Verdict})
+	if err != nil {
+		return Received{}, err
+	}
+	if d.Verification.TimeReject {
+		// The HMAC was right: one of the two clocks is wrong.
+		_, err = s.RaiseAlert(ctx, tx, Alert{
+			Kind: "webhook_clock", Severity: "warning", Provider: d.Provider,
+			Title:     "Webhooks of " + d.Provider + " are rejected for their time only",
+			Detail:    "The signature is right, the time is more than 300 s off. Check this machine's clock.",
+			DedupeKey: "webhook_clock:" + d.Provider + ":" + s.Now().Format(time.DateOnly),
+		})
+	}
+	return Received{EventIDs: []int64{id}, State: inboxRejected}, err
+}
+
+func (s *Store) unparsed(ctx context.Context, tx pgx.Tx, d Delivery) (Received, error) {
+	reason := clean(d.ParseError)
+	if reason == "" {
+		reason = "event without a usable key"
+	}
+	id, err := s.insertInbox(ctx, tx, d, inboxRow{state: inboxUnparsed, reason: reason})
+	if err != nil {
+		return Received{}, err
+	}
+	_, err = s.RaiseAlert(ctx, tx, Alert{
+		Kind: provider.AlertContract, Severity: "warning", Provider: d.Provider,
+		Title:     "A signed webhook of " + d.Provider + " could not be read",
+		Detail:    reason,
+		DedupeKey: "webhook_unparsed:" + d.Provider + ":" + s.Now().Format(time.DateOnly),
+	})
+	return Received{EventIDs: []int64{id}, State: inboxUnparsed}, err
+}
+
+// receive stores the events of a verified delivery, in the order of their keys, so
+// that two batches with the same events do not wait for each other in a circle.
+func (s *Store) receive(ctx context.Context, tx pgx.Tx, d Delivery) (Received, error) {
+	r := Received{State: inboxIgnored}
+	events := slices.Clone(d.Events)
+	slices.SortStableFunc(events, func(a, b provider.Event) int { return strings.Compare(a.Key, b.Key) })
+	for _, e := range events {
+		id, duplicate, state, err := s.storeEvent(ctx, tx, d, e)
+		if err != nil {
+			return Received{}, err
+		}
+		r.EventIDs = append(r.EventIDs, id)
+		if duplicate {
+			r.Duplicates++
+		}
+		if e.Interesting {
+			r.State = inboxReceived
+		}
+		if state == inboxReceived || state == inboxUnmatched {
+			if err := s.enqueuer().Webhook(ctx, tx, id); err != nil {
+				return Received{}, err
+			}
+		}
+	}
+	return r, s.noteWebhook(ctx, tx, d.Provider)
+}
+
+// inboxRow is what an inbox row says beside the delivery itself.
+type inboxRow struct {
+	event  provider.Event // zero on rejected, unparsed and anomalous rows
+	state  string
+	reason string
+	facts  string
+}
+
+func (s *Store) insertInbox(ctx context.Context, tx pgx.Tx, d Delivery, r inboxRow) (id int64, err error) {
+	now := s.Now()
+	var verified *time.Time
+	if d.Verification.Verdict == provider.SignatureValid {
+		verified = &now
+	}
+	err = tx.QueryRow(ctx, `
+		INSERT INTO webhook_events (provider, event_key, event_type, reference, provider_object_id, raw, headers, signature,
+			secret_label, state, state_reason, occurred_at, received_at, verified_at, last_delivery_at, object_facts)
+		VALUES ($1, nullif($2, ''), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $13, $15)
+		ON CONFLICT ON CONSTRAINT webhook_events_key DO NOTHING RETURNING id`,
+		d.Provider, ident(r.event.Key), clean(r.event.Type), ident(r.event.Object.Reference), ident(r.event.Object.ID),
+		d.Raw, storedHeaders(d.Header), d.Verification.Verdict, d.Verification.SecretLabel, r.state, r.reason,
+		orNull(r.event.OccurredAt.UTC()), now, verified, r.facts).Scan(&id)
+	return id, err
+}
+
+// storeEvent inserts one event, or counts a repeat of it. The row lock the repeat
+// takes makes parallel deliveries of one event take turns.
+func (s *Store) storeEvent(ctx context.Context, tx pgx.Tx, d Delivery, e provider.Event) (id int64, duplicate bool, state string, err error) {
+	row := inboxRow{event: e, state: inboxReceived, facts: facts(e)}
+	if !e.Interesting {
+		row.state, row.reason = inboxIgnored, "not about a charge"
+	}
+	id, err = s.insertInbox(ctx, tx, d, row)
+	if notFound(err) != ErrNotFound {
+		return id, false, row.state, wrap(err, "store event")
+	}
+	var stored string
+	var raw []byte
+	err = tx.QueryRow(ctx, `
+		UPDATE webhook_events SET duplicates = duplicates + 1, last_delivery_at = $3
+		WHERE provider = $1 AND event_key = $2 RETURNING id, state, object_facts, raw`,
+		d.Provider, ident(e.Key), s.Now()).Scan(&id, &state, &stored, &raw)
+	if err != nil {
+		return 0, false, "", wrap(err, "count repeated event")
+	}
+	if stored != row.facts && !bytes.Equal(raw, d.Raw) {
+		err = s.anomaly(ctx, tx, d, e, row.facts, stored)
+	}
+	return id, true, state, err
+}
+
+// anomaly keeps a delivery that says something else under the key of an earlier one:
+// evidence, applied to nothing.
+func (s *Store) anomaly(ctx context.Context, tx pgx.Tx, d Delivery, e provider.Event, now, before string) error {
+	row := inboxRow{event: e, state: inboxIgnored, reason: "same event key, other content", facts: now}
+	row.event.Key = ""
+	if _, err := s.insertInbox(ctx, tx, d, row); err != nil {
+		return wrap(err, "store anomaly")
+	}
+	_, err := s.RaiseAlert(ctx, tx, Alert{
+		Kind: "webhook_contradiction", Severity: "warning", Provider: d.Provider,
+		Title:     "One webhook event of " + d.Provider + " came with two contents",
+		Detail:    fmt.Sprintf("Event %s said %q first and %q now.", ident(e.Key), before, now),
+		DedupeKey: "webhook_contradiction:" + d.Provider + ":" + ident(e.Key),
+	})
+	return err
+}
+
+// facts of an event that a repeat must share.
+func facts(e provider.Event) string {
+	o := e.Object
+	return clean(fmt.Sprintf("%s %s %d %s", o.ID, o.Status, o.Money.Amount, o.Money.Currency))
+}
+
+// noteWebhook keeps when the provider last sent something verified, at most once a
+// second: the row would be a bottleneck for all deliveries otherwise.
+func (s *Store) noteWebhook(ctx context.Context, tx pgx.Tx, providerName string) error {
+	now := s.Now()
+	_, err := tx.Exec(ctx, `
+		INSERT INTO provider_state AS p (provider, last_webhook_at) VALUES ($1, $2)
+		ON CONFLICT (provider) DO UPDATE SET last_webhook_at = $2
+		WHERE p.last_webhook_at IS NULL OR p.last_webhook_at < $3`, providerName, now, now.Add(-time.Second))
+	return wrap(err, "note webhook")
+}
+
+// secretHeaders never reach the database.
+var secretHeaders = []string{"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "X-Auth-Token"}
+
+func storedHeaders(h http.Header) map[string]any {
+	out := map[string]any{}
+	for name, values := range h {
+		if !slices.Contains(secretHeaders, http.CanonicalHeaderKey(name)) {
+			out[clean(name)] = cleanValue(values)
+		}
+	}
+	return out
+}

@@ -1,0 +1,220 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// This file is the state machine and the only one whose SQL writes payments.status.
+// Every way in (API, charge job, webhook, lookup, sync, sweep, operator) locks the
+// payment with lockPayment and then calls apply, once per piece of evidence. apply
+// takes these steps, in this order:
+//
+//  1. the allow-list (status.go); a refused change is written to the timeline
+//  2. UPDATE ... WHERE status = ANY(statuses it is allowed from)
+//  3. timeline event
+//  4. audit row, when a status or a review reason changed
+//  5. effects: wallet on success, alerts, follow-up work
+//
+// all in the caller's transaction.
+
+// change is what a piece of evidence wants of a payment.
+type change struct {
+	to       Status // empty: as it is
+	on       Evidence
+	proof    bool   // the provider showed an object that took exactly our money
+	reason   string // machine-readable
+	message  string // the provider's words, if they belong to the new status
+	objectID string // the provider's id the payment rests on; empty: as it is
+	add      []string
+	drop     []string
+	next     next
+
+	kind      string // of the timeline event
+	source    string
+	by        Actor
+	attemptID *uuid.UUID
+	detail    map[string]any // evidence of the timeline event
+	quiet     bool           // no timeline event unless something changed
+	set       func(*Payment) // counters beside the status (lookups, absences)
+}
+
+// next is when something will look at the payment again, if it is not final after
+// the change. The zero value leaves it as it is.
+type next struct {
+	at  time.Time
+	why string
+}
+
+// lockPayment reads a payment under its row lock, the first lock of every change.
+func lockPayment(ctx context.Context, tx pgx.Tx, id uuid.UUID) (Payment, error) {
+	p, err := scanPayment(tx.QueryRow(ctx, `SELECT `+paymentColumns+` FROM payments WHERE id = $1 FOR UPDATE`, id))
+	if err != nil {
+		return Payment{}, wrap(notFound(err), "lock payment")
+	}
+	return p, nil
+}
+
+// apply makes one change to the payment p, which the caller holds locked. moved tells
+// whether the status changed. A change that is not allowed is no error: the evidence
+// goes to the timeline, and if it contradicts a final status a person is asked.
+func (s *Store) apply(ctx context.Context, tx pgx.Tx, p Payment, c change) (after Payment, moved bool, err error) {
+	if c.to == "" {
+		c.to = p.Status
+	}
+	if c.to != p.Status {
+		if refusal := mayBecome(p.Status, c.to, c.on, c.proof); refusal != nil {
+			after, err = s.refuse(ctx, tx, p, c, refusal)
+			return after, false, err
+		}
+		moved = true
+	}
+	after, err = s.write(ctx, tx, p, s.changed(p, c), c)
+	if err != nil {
+		return Payment{}, false, err
+	}
+	if err := s.record(ctx, tx, p, after, c); err != nil {
+		return Payment{}, false, err
+	}
+	if err := s.effects(ctx, tx, p, &after, c); err != nil {
+		return Payment{}, false, err
+	}
+	return after, moved, nil
+}
+
+// refuse keeps the status. Evidence of the provider against a final status opens a
+// contradiction: only a person (or the provider, asked again) resolves it.
+func (s *Store) refuse(ctx context.Context, tx pgx.Tx, p Payment, c change, refusal error) (Payment, error) {
+	s.log.WarnContext(ctx, "transition refused", "payment", p.ID, "err", refusal)
+	wanted := c.to
+	c.to, c.message, c.objectID = p.Status, "", ""
+	c.detail = with(c.detail, "refused", fmt.Sprintf("%s to %s", p.Status, wanted))
+	c.quiet = false
+	if p.Status.Final() && c.on.fromProvider() {
+		c.add = append(slices.Clone(c.add), ReviewContradiction)
+		c.drop = without(c.drop, ReviewContradiction)
+	}
+	after, _, err := s.apply(ctx, tx, p, c)
+	return after, err
+}
+
+// changed computes the row after the change. It reads nothing and writes nothing.
+func (s *Store) changed(p Payment, c change) Payment {
+	q, now := p, s.Now()
+	q.Status = c.to
+	if c.to != p.Status {
+		q.StatusReason, q.StatusEvidence, q.ProviderMessage = c.reason, string(c.on), c.message
+	} else if c.reason != "" && !p.Status.Final() {
+		q.StatusReason = c.reason
+	}
+	if c.objectID != "" {
+		q.ProviderPaymentID = c.objectID
+	}
+	q.NeedsReview = reviews(p.NeedsReview, c)
+	if c.set != nil {
+		c.set(&q)
+	}
+	switch {
+	case q.Status.Final():
+		q.NextCheckAt, q.NextCheckWhy = nil, ""
+	case !c.next.at.IsZero():
+		at := c.next.at.UTC().Truncate(time.Microsecond)
+		q.NextCheckAt, q.NextCheckWhy = &at, c.next.why
+	}
+	stamp(p, &q, now)
+	return q
+}
+
+// stamp keeps the facts that follow from a status change.
+func stamp(p Payment, q *Payment, now time.Time) {
+	if q.Status != p.Status {
+		q.UnknownSince, q.SettledAt = nil, nil
+		q.AbsentLookups = 0
+		if q.Status == Unknown {
+			q.UnknownSince, q.UnknownSeen, q.Lookups = &now, true, 0
+		}
+		if q.Status.Final() {
+			q.SettledAt = &now
+		}
+	}
+	// The version guards what people decide on, so waiting and asking do not move it.
+	if q.Status != p.Status || q.StatusReason != p.StatusReason || q.ProviderPaymentID != p.ProviderPaymentID ||
+		!slices.Equal(q.NeedsReview, p.NeedsReview) {
+		q.Version, q.UpdatedAt = p.Version+1, now
+	}
+}
+
+// reviews applies add and drop, and clears at a final status what only asked for one.
+func reviews(have []string, c change) []string {
+	drop := c.drop
+	if c.to.Final() {
+		drop = append(slices.Clone(drop), ReviewAged, ReviewKeyExpired, ReviewNoStatusAPI)
+	}
+	out := []string{}
+	for _, r := range slices.Concat(have, c.add) {
+		dropped := slices.Contains(drop, r) && !slices.Contains(c.add, r)
+		if !dropped && !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// write is the guarded UPDATE. Zero rows is an answer: the row is gone, already
+// there, or in a status the allow-list does not lead from. The caller holds the row
+// lock, so this is the second fence, not the first.
+func (s *Store) write(ctx context.Context, tx pgx.Tx, p, q Payment, c change) (Payment, error) {
+	from := []string{string(p.Status)}
+	if q.Status != p.Status {
+		from = sources(q.Status, c.on, c.proof)
+	}
+	after, err := scanPayment(tx.QueryRow(ctx, `
+		UPDATE payments SET status = $2, status_reason = $3, status_evidence = $4, needs_review = $5,
+			provider_payment_id = nullif($6, ''), provider_message = $7, next_check_at = $8, next_check_why = $9,
+			lookups = $10, absent_lookups = $11, unknown_since = $12, unknown_seen = $13,
+			version = $14, updated_at = $15, settled_at = $16
+		WHERE id = $1 AND status = ANY($17)
+		RETURNING `+paymentColumns,
+		p.ID, q.Status, clean(q.StatusReason), q.StatusEvidence, q.NeedsReview,
+		q.ProviderPaymentID, clean(q.ProviderMessage), q.NextCheckAt, q.NextCheckWhy,
+		q.Lookups, q.AbsentLookups, q.UnknownSince, q.UnknownSeen,
+		q.Version, q.UpdatedAt, q.SettledAt, from))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return s.reread(ctx, tx, p.ID, q.Status)
+	}
+	return after, wrap(err, "write payment")
+}
+
+// reread explains zero rows.
+func (s *Store) reread(ctx context.Context, tx pgx.Tx, id uuid.UUID, to Status) (Payment, error) {
+	now, err := lockPayment(ctx, tx, id)
+	if err != nil {
+		return Payment{}, err
+	}
+	if now.Status == to {
+		return now, nil
+	}
+	return Payment{}, fmt.Errorf("%w: payment %s is %s", ErrNotAllowed, id, now.Status)
+}
+
+// with returns m with one more entry.
+func with(m map[string]any, key string, value any) map[string]any {
+	out := make(map[string]any, len(m)+1)
+	for k, v := range m {
+		out[k] = v
+	}
+	out[key] = value
+	return out
+}
+
+// without returns list less item.
+func without(list []string, item string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == item })
+}
