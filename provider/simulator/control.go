@@ -3,7 +3,6 @@ package simulator
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -20,7 +19,9 @@ func (s *Server) controlHandler() http.Handler {
 	mux.HandleFunc("GET /_sim/stats", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.Stats()) })
 	mux.HandleFunc("POST /_sim/reset", s.postReset)
 	mux.HandleFunc("PUT /_sim/webhook", s.putWebhook)
+	mux.HandleFunc("POST /_sim/payments", s.postManual)
 	mux.HandleFunc("POST /_sim/payments/{id}/complete", s.postComplete)
+	mux.HandleFunc("POST /_sim/payments/{id}/events", s.postEvent)
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
@@ -203,9 +204,4 @@ func refuse(w http.ResponseWriter, err error) {
 		status, body.Code = http.StatusServiceUnavailable, "closing"
 	}
 	writeJSON(w, status, map[string]any{"error": body})
-}
-
-// String summarises the faults for logs: "outage refuse, 3 faults".
-func (f Faults) String() string {
-	return fmt.Sprintf("outage %s, %d faults", f.Outage, len(f.Rates))
 }

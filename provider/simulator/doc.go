@@ -24,6 +24,23 @@
 //
 // A pick by reference or amount switches the draws by rate off for that payment.
 //
-// Outages concern the whole provider and are switched, not drawn. The control API
-// has a listener of its own, so that an outage never cuts it off.
+// Outages concern the whole provider, its webhooks too, and are switched, not
+// drawn.
+//
+// # The control API
+//
+// It has a listener of its own, so that an outage never cuts it off. Bad input is
+// 400 {"error":{"code","message","errors":[{"field","reason"}]}}.
+//
+//	GET  /_sim/faults                  {"name","rates":{fault:rate},"outage","outage_until","timing":{name:"3s"}}
+//	PUT  /_sim/faults                  any of "preset", "rates" (merged; 0 ends a fault), "outage",
+//	                                   "outage_for" ("20s"), "timing"; answers like GET
+//	GET  /_sim/catalogue               [{"name","kind","code","text"}]
+//	GET  /_sim/ledger                  [Charge], oldest first: the ground truth
+//	GET  /_sim/stats                   Stats
+//	POST /_sim/reset                   forgets ledger, events and statistics, ends every fault
+//	PUT  /_sim/webhook                 {"url","secrets"?}
+//	POST /_sim/payments                {"reference","amount","currency","status"?,"order_ref"?}: a charge nobody asked for
+//	POST /_sim/payments/{id}/complete  {"status"}: decides a waiting charge
+//	POST /_sim/payments/{id}/events    {"type"?,"status"?,"amount"?,"currency"?}: an event that may lie
 package simulator

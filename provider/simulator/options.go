@@ -54,6 +54,10 @@ func (o Options) withDefaults() (Options, error) {
 	if err := validWebhook(o.WebhookURL, o.WebhookSecrets); err != nil {
 		return o, err
 	}
+	if o.PublicURL != "" && !webURL(o.PublicURL) {
+		return o, &FieldError{"public_url", "must be an absolute http or https URL"}
+	}
+	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	if o.KeyLife == 0 {
 		o.KeyLife = 24 * time.Hour
 	}
@@ -81,14 +85,15 @@ func validWebhook(to string, secrets []string) error {
 			return &FieldError{"webhook_secret", "must not be empty"}
 		}
 	}
-	if to == "" {
-		return nil
-	}
-	u, err := url.Parse(to)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if to != "" && !webURL(to) {
 		return &FieldError{"webhook_url", "must be an absolute http or https URL"}
 	}
 	return nil
+}
+
+func webURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // listenAddr resolves an address to listen on.

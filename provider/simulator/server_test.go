@@ -18,6 +18,7 @@ func TestOptions(t *testing.T) {
 		"api_key":        {APIKey: "a b"},
 		"webhook_secret": {WebhookSecrets: []string{"ok", ""}},
 		"webhook_url":    {WebhookURL: "localhost:80"},
+		"public_url":     {PublicURL: "example.org"},
 		"key_life":       {KeyLife: -time.Second},
 		"outage":         {Faults: Faults{Outage: "flood"}},
 		"listen":         {Listen: "nowhere:http:1"},
