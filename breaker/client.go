@@ -45,7 +45,7 @@ func clusterClient(rawURL string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, fmt.Errorf("breaker: redis cluster url: %w", withoutURL(err))
 	}
-	// MaxRedirects follows MOVED and ASK, which repeats no command that ran.
+	// MaxRedirects stays: MOVED and ASK answer commands that did not run.
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
 	o.MaintNotificationsConfig = noMaintenance()
 	deadlines(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)

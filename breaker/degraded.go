@@ -3,6 +3,8 @@ package breaker
 import (
 	"context"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // reachable reports whether to ask Redis now. While deciding alone, one caller at a
@@ -17,6 +19,10 @@ func (r *Redis) reachable(e *shared) bool {
 
 // lost notes that Redis did not answer: from now on this process decides alone.
 func (r *Redis) lost(ctx context.Context, e *shared, err error) {
+	if cluster, ok := r.store.client.(*redis.ClusterClient); ok {
+		// A client that does not repeat commands does not look for a new primary either.
+		cluster.ReloadState(ctx)
+	}
 	now := r.opt.Now()
 	e.retry.Store(now.Add(r.opt.jittered(r.opt.Recheck)).UnixNano())
 	if e.since.CompareAndSwap(0, now.UnixNano()) {

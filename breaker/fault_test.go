@@ -21,7 +21,7 @@ import (
 // client and timeouts of production.
 
 // patience bounds every wait; the machine may be busy.
-const patience = 15 * time.Second
+const patience = 30 * time.Second
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()

@@ -61,7 +61,7 @@ func (s store) eval(ctx context.Context, command, what string, keys []string, ar
 	for _, k := range keys {
 		all = append(all, k)
 	}
-	cmd := redis.NewCmd(ctx, append(all, args...)...)
+	cmd := onceCmd{redis.NewCmd(ctx, append(all, args...)...)}
 	cmd.SetFirstKeyPos(3)
 	defer s.busy.Add(-1)
 	crowded := s.busy.Add(1) >= crowd
@@ -76,6 +76,13 @@ func (s store) eval(ctx context.Context, command, what string, keys []string, ar
 	}
 	return cmd.Slice()
 }
+
+// onceCmd is a command no client repeats, whatever its settings: cluster clients send
+// again after a cut connection even with retries off.
+type onceCmd struct{ *redis.Cmd }
+
+// NoRetry overrides the client's settings.
+func (onceCmd) NoRetry() bool { return true }
 
 // answer is what permit, report and operate say.
 type answer struct {

@@ -37,6 +37,7 @@ type Server struct {
 	addr string
 	db   int
 	url  string // of an external server; empty: ours
+	dir  string // of a cluster node, which writes its nodes file; else temporary
 	args []string
 	proc *process
 }
@@ -131,21 +132,28 @@ func (s *Server) launch() error {
 }
 
 func (s *Server) run(path string) error {
-	dir, err := os.MkdirTemp("", "breakertest-")
-	if err != nil {
-		return err
+	dir, keep := s.dir, s.dir != ""
+	if !keep {
+		var err error
+		if dir, err = os.MkdirTemp("", "breakertest-"); err != nil {
+			return err
+		}
 	}
 	_, port, _ := net.SplitHostPort(s.addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
 		"--databases", strconv.Itoa(databases), "--daemonize", "no", "--logfile", filepath.Join(dir, "log")}, s.args...)
-	s.proc, err = startProcess(exec.Command(path, args...))
+	proc, err := startProcess(exec.Command(path, args...))
 	if err != nil {
 		return err
 	}
+	s.proc = proc
 	if err = s.await(); err != nil {
 		log, _ := os.ReadFile(filepath.Join(dir, "log"))
 		s.proc.kill()
 		err = fmt.Errorf("%w\n%s", err, log)
+	}
+	if keep {
+		return err
 	}
 	// The server keeps its directory open and writes nothing to it.
 	return errors.Join(err, os.RemoveAll(dir))
