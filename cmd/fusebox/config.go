@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"regexp"
@@ -166,22 +167,42 @@ func (c config) validateProviders() error {
 		}
 		seen[providerPrefix(p.Name)] = true
 		if err := p.Validate(); err != nil {
-			errs = append(errs, settingName(p.Name, err))
+			errs = append(errs, settingNames(p.Name, err))
 		}
 		if _, ok := kinds[p.Kind]; !ok {
-			errs = append(errs, fmt.Errorf("%sKIND: %q is not one of %s", providerPrefix(p.Name), p.Kind, strings.Join(kindNames(), ", ")))
+			known := slices.Sorted(maps.Keys(kinds))
+			errs = append(errs, fmt.Errorf("%sKIND: %q is not one of %s", providerPrefix(p.Name), p.Kind, strings.Join(known, ", ")))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// settingName puts the environment variable in front of a refusal by Settings.Validate.
-func settingName(name string, err error) error {
-	var fe *provider.FieldError
-	if errors.As(err, &fe) {
-		return fmt.Errorf("%s%s: %s", providerPrefix(name), strings.ToUpper(fe.Field), fe.Reason)
+// settingNames puts the environment variable in front of each refusal by
+// Settings.Validate.
+func settingNames(name string, err error) error {
+	var errs []error
+	for _, fe := range fieldErrors(err) {
+		errs = append(errs, fmt.Errorf("%s%s: %s", providerPrefix(name), strings.ToUpper(fe.Field), fe.Reason))
 	}
-	return fmt.Errorf("%s: %w", providerPrefix(name), err)
+	if len(errs) == 0 {
+		return err
+	}
+	return errors.Join(errs...)
+}
+
+// fieldErrors collects every *provider.FieldError in a tree of wrapped and joined errors.
+func fieldErrors(err error) (out []*provider.FieldError) {
+	switch e := err.(type) {
+	case *provider.FieldError:
+		return []*provider.FieldError{e}
+	case interface{ Unwrap() error }:
+		return fieldErrors(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			out = append(out, fieldErrors(inner)...)
+		}
+	}
+	return out
 }
 
 // requireDatabase refuses a configuration without a database.

@@ -89,7 +89,7 @@ func (p *demoProvider) demoSettings(sim *simulator.Server, apiKey, secret string
 		QuickReconcile:  time.Second,
 		SyncEvery:       20 * time.Second, SyncOverlap: time.Minute, SyncPause: 10 * time.Second,
 	}
-	if p.noKeys {
+	if p.noKeys || p.noStatusAPI { // nothing to send again under, or nobody to say that it is absent
 		s.OnAbsent = "fail"
 	}
 	return s.WithDefaults()

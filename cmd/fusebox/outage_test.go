@@ -104,7 +104,7 @@ func TestRedisStoppedMidRun(t *testing.T) {
 		require.Equal(t, store.Succeeded, w.settled(p.ID, 30*time.Second).Status)
 	}
 	w.eventually(10*time.Second, "degraded is shown", func() bool { return w.ready("degraded") })
-	w.redis.Start()
+	w.redis.Restart()
 	w.eventually(20*time.Second, "degraded is over", func() bool { return !w.ready("degraded") })
 	w.clean()
 }

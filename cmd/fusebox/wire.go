@@ -18,10 +18,6 @@ import (
 	"fusebox/web"
 )
 
-// translateKey is the circuit of the translation service, which moves no money and
-// so has settings of its own (design, Fallback).
-var translateKey = web.TranslateKey
-
 // app is one process's parts, in the order they are built: pool → insert-only
 // enqueuer → store → adapters → circuits → what the role adds.
 type app struct {
@@ -57,7 +53,7 @@ func buildReader(ctx context.Context, cfg config, name string) (*app, error) {
 	}
 	a := &app{cfg: cfg, log: newLogger(cfg)}
 	var err error
-	if a.registry, err = newRegistry(cfg.providers); err != nil {
+	if a.registry, err = kinds.Build(cfg.providers); err != nil {
 		return nil, err
 	}
 	if a.pool, err = store.Open(ctx, cfg.DatabaseURL, "fusebox-"+name, cfg.DBConns); err != nil {
@@ -82,24 +78,25 @@ func (a *app) connectCircuits(ctx context.Context) error {
 	check, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	warning, err := breaker.CheckServer(check, client)
-	var policy *breaker.PolicyError
 	switch {
-	case errors.As(err, &policy):
+	case errors.Is(err, breaker.ErrServer):
 		return fmt.Errorf("REDIS_URL: %w", err)
 	case err != nil:
 		a.log.Warn("Redis cannot be reached; circuits are local until it can", "error", err)
 	case warning != "":
 		a.log.Warn(warning)
 	}
-	a.circuits, err = breaker.NewRedis(client, breaker.Options{
-		Settings: a.circuitSettings, Worker: a.cfg.workerName(), Log: a.log,
+	a.circuits = breaker.NewRedis(client, breaker.Options{
+		Settings: a.circuitSettings, Names: a.registry.Names(), Worker: a.cfg.workerName(), Log: a.log,
 	})
-	return err
+	return nil
 }
 
+// circuitSettings gives the translation service, which moves no money, settings of
+// its own.
 func (a *app) circuitSettings(k breaker.Key) breaker.Settings {
-	if k == translateKey {
-		return breaker.FallbackSettings()
+	if k == web.TranslateKey {
+		return breaker.NonMoney()
 	}
 	return a.cfg.circuits()
 }
