@@ -60,10 +60,11 @@ func lookupDeadline(s provider.Settings) time.Duration {
 	return lookupTries*s.AnswerTimeout + lookupPauses
 }
 
-// jobTimeout is the timeout of the longest job of a provider: a lookup and a charge
-// in one run, which providers without keys need.
+// jobTimeout is the timeout of a provider's jobs, by the longest of them: a lookup and
+// a charge in one run, which providers without keys need, or a sync's slice with one
+// more page.
 func jobTimeout(s provider.Settings) time.Duration {
-	return lookupDeadline(s) + attemptOwned(s) + jobSlack
+	return lookupDeadline(s) + max(attemptOwned(s), syncSlice) + jobSlack
 }
 
 // requestsPerLookup counts every declared way of asking with its tries.

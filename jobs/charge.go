@@ -49,7 +49,7 @@ type charge struct {
 	job     *river.Job[chargeArgs]
 	payment store.Payment
 	history history
-	body    []byte // frozen request bytes
+	body    []byte // request bytes of a first attempt; nil: repeat the stored ones
 }
 
 // run takes the steps of a charge in their only legal order: load, freeze, look first
@@ -103,11 +103,11 @@ func (c *charge) load(ctx context.Context) (done bool, err error) {
 	return false, err
 }
 
-// freeze takes the stored bytes, or renders them for the first attempt. A request the
-// provider cannot take fails here, before anything is sent.
+// freeze renders the request for the first attempt; later ones repeat the stored bytes,
+// whatever a newer adapter would render. A request the provider cannot take fails here,
+// before anything is sent.
 func (c *charge) freeze(ctx context.Context) (done bool, err error) {
-	if c.history.request != nil {
-		c.body = c.history.request
+	if c.history.attempts > 0 {
 		return false, nil
 	}
 	p := c.payment
@@ -160,11 +160,13 @@ func (c *charge) refused(ctx context.Context, err error) error {
 		return c.wait(ctx, jitter(last), whyPaused, "charges of this provider are paused until a person resumes them")
 	case errors.Is(err, provider.ErrShutdown):
 		return river.JobSnooze(0)
+	case errors.Is(err, store.ErrBytesChanged) && c.body != nil:
+		return river.JobSnooze(0) // another worker, of another version, was first: repeat its bytes
 	case errors.Is(err, store.ErrBytesChanged):
 		alert := c.r.raise(ctx, store.Alert{
 			Kind: "bytes_changed", Severity: "critical", Provider: c.lane.settings.Name, PaymentID: &c.payment.ID,
-			Title:     "A charge was refused before sending: its request bytes changed",
-			Detail:    "The same idempotency key must never carry other bytes. Nothing was sent.",
+			Title:     "A charge was refused before sending: its stored request changed",
+			Detail:    "The stored bytes do not match their hash, and a key must never carry other bytes. Nothing was sent.",
 			DedupeKey: "bytes_changed:" + c.payment.ID.String(),
 		})
 		return errors.Join(alert, river.JobSnooze(jitter(last)))

@@ -68,6 +68,7 @@ func TestB03_HalfOpenHerd(t *testing.T) {
 	})
 	require.Len(t, f.seen(), payments, "one send each")
 	require.Equal(t, 1, b.count(`SELECT count(*) FROM payments WHERE unknown_seen`))
+	t.Log(b.text(`SELECT string_agg(epoch || ' ' || class || ' ' || from_state || '>' || to_state || ' ' || reason || ' ' || evidence::text, E'\n' ORDER BY id) FROM breaker_events`))
 	b.eventually("the closing is told", func() (bool, string) {
 		n := b.count(`SELECT count(*) FROM alerts WHERE kind = 'circuit_closed'`)
 		return n == 1, fmt.Sprint(n)

@@ -15,19 +15,16 @@ type history struct {
 	attempts int    // sends intended so far, whatever became of them
 	notSent  int    // of these, provably not sent; these use up the tries
 	key      string // operation key, empty before the first attempt
-	request  []byte // frozen bytes, nil before the first attempt
 }
 
-// readHistory reads a payment's history. Later attempts repeat the stored bytes: a
-// newer adapter would render others, and the same key with other bytes is refused.
+// readHistory reads a payment's history.
 func (r *Runner) readHistory(ctx context.Context, id uuid.UUID) (history, error) {
 	const q = `
 		SELECT count(*), count(*) FILTER (WHERE outcome = 'not_sent'),
-		       coalesce((array_agg(operation_key ORDER BY seq))[1], ''),
-		       (array_agg(request ORDER BY seq))[1]
+		       coalesce(min(operation_key), '')
 		FROM attempts WHERE payment_id = $1 AND operation = 'charge'`
 	var h history
-	err := r.cfg.Store.Pool().QueryRow(ctx, q, id).Scan(&h.attempts, &h.notSent, &h.key, &h.request)
+	err := r.cfg.Store.Pool().QueryRow(ctx, q, id).Scan(&h.attempts, &h.notSent, &h.key)
 	if err != nil {
 		return history{}, fmt.Errorf("jobs: attempts of %s: %w", id, err)
 	}

@@ -259,6 +259,19 @@ func (c *circuits) verdicts(name, class string) []breaker.Verdict {
 	return out
 }
 
+// about returns the reports of calls about one payment.
+func (c *circuits) about(sample, class string) []breaker.Verdict {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []breaker.Verdict
+	for _, r := range c.reports {
+		if r.sample == sample && r.key.Class == class {
+			out = append(out, r.verdict)
+		}
+	}
+	return out
+}
+
 func (c *circuits) Permit(_ context.Context, k breaker.Key) (breaker.Permit, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -113,6 +113,7 @@ func (r *Runner) riverConfig(budgets []Budget) *river.Config {
 		JobTimeout:           longest,
 		RescueStuckJobsAfter: rescue,
 		RetryPolicy:          retryPolicy{},
+		Middleware:           []rivertype.Middleware{&jobLog{log: r.cfg.Log}},
 		FetchCooldown:        cooldown(defaultWorkers),
 		FetchPollInterval:    500 * time.Millisecond,
 	}

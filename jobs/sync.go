@@ -33,7 +33,7 @@ type syncWorker struct {
 // Timeout implements river.Worker.
 func (w *syncWorker) Timeout(job *river.Job[syncArgs]) time.Duration {
 	if l, ok := w.r.lanes[job.Args.Provider]; ok {
-		return max(jobTimeout(l.settings), syncSlice+lookupDeadline(l.settings)+jobSlack)
+		return jobTimeout(l.settings)
 	}
 	return 0
 }

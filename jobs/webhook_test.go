@@ -58,7 +58,7 @@ func TestW02_TheSweepAppliesWhatWasOnlyReceived(t *testing.T) {
 	b.stopNow(r, 5*time.Second)
 	b.deliver(p, "evt_1", "succeeded")
 	b.exec(`DELETE FROM river_job`)
-	b.exec(`UPDATE webhook_events SET received_at = received_at - interval '10 minutes'`)
+	b.exec(`UPDATE webhook_events SET last_delivery_at = last_delivery_at - interval '10 minutes'`)
 	b.start("w2", nil)
 	b.becomes(p.ID, store.Succeeded)
 }

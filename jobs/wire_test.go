@@ -31,7 +31,9 @@ func newWired(t *testing.T, opts simulator.Options, change func(*provider.Settin
 	t.Cleanup(func() { _ = sim.Close() })
 	s := quick("atlas")
 	s.Kind, s.BaseURL, s.APIKey, s.WebhookSecrets = gateway.Kind, sim.URL(), sim.APIKey(), sim.WebhookSecrets()
-	s.NoKeys, s.NoStatusAPI = opts.NoKeys, opts.NoStatusAPI
+	if s.NoKeys, s.NoStatusAPI = opts.NoKeys, opts.NoStatusAPI; s.NoKeys {
+		s.KeyLife = 0
+	}
 	if change != nil {
 		change(&s)
 	}
