@@ -36,10 +36,10 @@ func drawEntry(t *rapid.T) entry {
 		})
 	}
 	if rapid.Bool().Draw(t, "answered") {
-		e.Answer = &stored{Key: id("k"), Hash: id("h"), Status: 200, Body: []byte(`{"ok":true}`), At: noon}
+		e.Answer = &stored{Key: id("k"), Hash: id("h"), Status: 200, Body: `{"ok": true}`, At: noon}
 	}
 	if rapid.Bool().Draw(t, "event") {
-		e.Events = []event{{ID: id("evt"), Type: eventSucceeded, Body: []byte(`{"x":"<&>"}`), Due: noon}}
+		e.Events = []event{{ID: id("evt"), Type: eventSucceeded, Body: `{"x": "<&>\u2028"}`, Due: noon}}
 	}
 	if rapid.Bool().Draw(t, "acked") {
 		e.Acked = id("evt")

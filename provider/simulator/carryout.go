@@ -30,12 +30,12 @@ func (s *Server) carryOut(req chargeRequest, op operation, fault Fault, f Faults
 			e.Charges, b.charges = nil, nil
 		}
 		if op.key != "" {
-			e.Answer = &stored{Key: op.key, Hash: op.hash, Status: b.status, Body: b.body, At: now}
+			e.Answer = &stored{Key: op.key, Hash: op.hash, Status: b.status, Body: string(b.body), At: now}
 		}
 		if fault == Error500 || fault == Error500Charged {
 			b.status, b.body = http.StatusInternalServerError, internalError
 			if e.Answer != nil {
-				e.Answer.Status, e.Answer.Body = b.status, b.body
+				e.Answer.Status, e.Answer.Body = b.status, string(b.body)
 			}
 		}
 		for _, c := range e.Charges {

@@ -3,7 +3,6 @@ package simulator
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"time"
 )
 
@@ -90,21 +89,21 @@ func (c Charge) wire(base string) object {
 
 // stored is the answer kept under an idempotency key.
 type stored struct {
-	Key    string          `json:"key"`
-	Hash   string          `json:"hash"` // of the request body
-	Status int             `json:"status"`
-	Body   json.RawMessage `json:"body"`
-	At     time.Time       `json:"at"`
+	Key    string    `json:"key"`
+	Hash   string    `json:"hash"` // of the request body
+	Status int       `json:"status"`
+	Body   string    `json:"body"` // as text: the exact bytes come back
+	At     time.Time `json:"at"`
 }
 
 // event is one webhook event until it is acknowledged. The delivery faults are
 // decided when it is made and kept with it, so that a restart changes nothing.
 type event struct {
-	ID       string          `json:"id"`
-	Type     string          `json:"type"`
-	ChargeID string          `json:"charge_id,omitempty"`
-	Body     json.RawMessage `json:"body"` // the exact bytes sent and signed
-	Due      time.Time       `json:"due"`
+	ID       string    `json:"id"`
+	Type     string    `json:"type"`
+	ChargeID string    `json:"charge_id,omitempty"`
+	Body     string    `json:"body"` // as text: the exact bytes are sent and signed
+	Due      time.Time `json:"due"`
 
 	Early    bool `json:"early,omitempty"`    // first delivery before the answer
 	Copies   int  `json:"copies,omitempty"`   // deliveries after the acknowledged one

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"bytes"
 	"container/heap"
 	"context"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -266,7 +266,7 @@ func (d *dispatcher) unhold(chargeID string) {
 // send makes one POST and reports whether it was acknowledged.
 func (d *dispatcher) send(ctx context.Context, x *delivery) bool {
 	url, secrets := d.target()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(x.Body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(x.Body))
 	if err != nil {
 		d.s.opts.Log.Error("webhook not sent", "event", x.ID, "error", err)
 		return false
@@ -293,11 +293,11 @@ func (d *dispatcher) signature(x *delivery, secrets []string) string {
 	switch {
 	case x.copy:
 	case x.try <= x.BadSigs:
-		return Sign(x.Body, at, newID("forged"))
+		return Sign([]byte(x.Body), at, newID("forged"))
 	case x.try <= x.BadSigs+x.OldSigs:
 		at = at.Add(-10 * time.Minute)
 	}
-	return Sign(x.Body, at, secrets...)
+	return Sign([]byte(x.Body), at, secrets...)
 }
 
 // queue is a heap of deliveries by due time.

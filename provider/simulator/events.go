@@ -130,7 +130,7 @@ func (s *Server) unrelated(at time.Time) event {
 	return ev
 }
 
-func eventBody(ev event, at time.Time, data any) json.RawMessage {
+func eventBody(ev event, at time.Time, data any) string {
 	body, err := json.Marshal(struct {
 		ID        string    `json:"id"`
 		Type      string    `json:"type"`
@@ -141,7 +141,7 @@ func eventBody(ev event, at time.Time, data any) json.RawMessage {
 	if err != nil { // only types of ours come here, and all of them marshal
 		panic(err)
 	}
-	return body
+	return string(body)
 }
 
 // publish hands events to the dispatcher and returns, for each early one, a

@@ -134,7 +134,7 @@ func (s *Server) replay(w http.ResponseWriter, a *stored) {
 		return
 	}
 	w.Header().Set("Idempotent-Replayed", "true")
-	writeBytes(w, a.Status, "application/json", a.Body)
+	writeBytes(w, a.Status, "application/json", []byte(a.Body))
 }
 
 // broken answers when the ledger cannot be written: nothing is certain any more.
