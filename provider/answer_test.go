@@ -71,12 +71,12 @@ func TestC05_ABodyThatDripsOrStops(t *testing.T) {
 			t.Parallel()
 			srv := newRaw(t, func(c *rawConn) { c.request(); c.reply(head); rest(c) })
 			s := testSettings(srv.url)
-			s.AnswerTimeout = 250 * time.Millisecond
+			s.AnswerTimeout = time.Second
 			c := newTestCaller(t, s, CallerOptions{})
 
 			ex := c.Do(t.Context(), post())
 
-			require.Less(t, ex.Latency(), time.Second, "the worker is free at the deadline")
+			require.Less(t, ex.Latency(), 5*time.Second, "the worker is free at the deadline")
 			require.Equal(t, http.StatusOK, ex.Status, "kept as evidence")
 			require.True(t, ex.Expired)
 			require.False(t, ex.BodyComplete)
@@ -102,9 +102,9 @@ func TestC05_HeadersThatDrip(t *testing.T) {
 		}
 	})
 	s := testSettings(srv.url)
-	s.AnswerTimeout = 250 * time.Millisecond
+	s.AnswerTimeout = time.Second
 	ex := newTestCaller(t, s, CallerOptions{}).Do(t.Context(), post())
-	require.Less(t, ex.Latency(), time.Second)
+	require.Less(t, ex.Latency(), 5*time.Second)
 	require.Equal(t, ReasonTimeoutAfter, classify(ex).Reason, "%+v", ex)
 }
 
@@ -200,7 +200,7 @@ func TestB01_CancellationIsJudgedByOurContext(t *testing.T) {
 		t.Parallel()
 		srv, _ := hanging(t)
 		s := testSettings(srv.url)
-		s.AnswerTimeout = 100 * time.Millisecond
+		s.AnswerTimeout = time.Second
 		ex := newTestCaller(t, s, CallerOptions{}).Do(t.Context(), post())
 		require.True(t, ex.Expired)
 		require.Equal(t, HealthFail, classify(ex).Health)
@@ -208,7 +208,7 @@ func TestB01_CancellationIsJudgedByOurContext(t *testing.T) {
 	t.Run("so is the caller's deadline", func(t *testing.T) {
 		t.Parallel()
 		srv, _ := hanging(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		ex := newTestCaller(t, testSettings(srv.url), CallerOptions{}).Do(ctx, post())
 		require.True(t, ex.Expired)

@@ -132,7 +132,7 @@ func TestC15_NothingWasSent(t *testing.T) {
 		c := newTestCaller(t, s, CallerOptions{Resolver: fakeDNS(t, true)})
 		ex := c.Do(t.Context(), post())
 		requireNotSent(t, ex, ReasonDNS)
-		require.Less(t, ex.Latency(), time.Second)
+		require.Less(t, ex.Latency(), 4*time.Second)
 	})
 	t.Run("connection refused", func(t *testing.T) {
 		t.Parallel()
@@ -149,7 +149,7 @@ func TestC15_NothingWasSent(t *testing.T) {
 		c := newTestCaller(t, s, CallerOptions{})
 		ex := c.Do(t.Context(), post())
 		requireNotSent(t, ex, ReasonConnectTimeout)
-		require.Less(t, ex.Latency(), time.Second)
+		require.Less(t, ex.Latency(), 4*time.Second)
 	})
 	t.Run("TLS handshake timeout", func(t *testing.T) {
 		t.Parallel()
@@ -158,7 +158,7 @@ func TestC15_NothingWasSent(t *testing.T) {
 		c := newTestCaller(t, s, CallerOptions{})
 		ex := c.Do(t.Context(), post())
 		requireNotSent(t, ex, ReasonConnectTimeout)
-		require.Less(t, ex.Latency(), time.Second, "one budget covers name, TCP and TLS")
+		require.Less(t, ex.Latency(), 4*time.Second, "one budget covers name, TCP and TLS")
 	})
 	t.Run("TLS on a plain port", func(t *testing.T) {
 		t.Parallel()
@@ -231,7 +231,7 @@ func TestC15_MaybeSentIsUnknown(t *testing.T) {
 		t.Parallel()
 		srv := newRaw(t, func(c *rawConn) { c.request(); _, _ = c.in.ReadByte() })
 		s := testSettings(srv.url)
-		s.AnswerTimeout = 150 * time.Millisecond
+		s.AnswerTimeout = time.Second
 		c := newTestCaller(t, s, CallerOptions{})
 		ex := c.Do(t.Context(), post())
 		require.True(t, ex.Expired)

@@ -63,9 +63,7 @@ func TestC02_OneSendOnHTTP2(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := newRawTLS(t, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}, h2(refuse))
-			s := testSettings(srv.url)
-			s.AnswerTimeout = time.Second // without the guard: a thousand POSTs in this time
-			c := newTestCaller(t, s, CallerOptions{HTTP2: true, TLS: &tls.Config{RootCAs: pool}})
+			c := newTestCaller(t, testSettings(srv.url), CallerOptions{HTTP2: true, TLS: &tls.Config{RootCAs: pool}})
 
 			call := post()
 			call.Header = nil // no key at all

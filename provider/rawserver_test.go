@@ -141,7 +141,7 @@ func certificate(t *testing.T, notAfter time.Time) (tls.Certificate, *x509.CertP
 func testSettings(url string) Settings {
 	return Settings{
 		Name: "atlas", BaseURL: url, APIKey: "key", WebhookSecrets: []string{"secret"},
-		ConnectTimeout: time.Second, AnswerTimeout: 3 * time.Second,
+		ConnectTimeout: 5 * time.Second, AnswerTimeout: 15 * time.Second,
 	}.WithDefaults()
 }
 

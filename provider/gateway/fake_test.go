@@ -54,7 +54,7 @@ func newFake(t *testing.T) *fake {
 func (f *fake) settings() provider.Settings {
 	return provider.Settings{
 		Name: "atlas", Kind: Kind, BaseURL: f.url, APIKey: testKey, WebhookSecrets: []string{testSecret},
-		NoKeys: f.noKeys, NoStatusAPI: f.noAsk, ConnectTimeout: 200 * time.Millisecond, AnswerTimeout: 600 * time.Millisecond,
+		NoKeys: f.noKeys, NoStatusAPI: f.noAsk, ConnectTimeout: 2 * time.Second, AnswerTimeout: 4 * time.Second,
 	}
 }
 

@@ -83,8 +83,9 @@ type Fake interface {
 
 // Harness is what an adapter's test supplies.
 type Harness struct {
-	// New returns an adapter on a fresh fake. Its answer timeout should be short
-	// (some 300 ms) and its lookup pauses not slept.
+	// New returns an adapter on a fresh fake. Its answer timeout should be a few seconds
+	// (one test waits for it, and a busy machine must not reach it in the others) and its
+	// lookup pauses not slept.
 	New func(t *testing.T) (provider.Adapter, Fake)
 	// Money is an amount the provider takes.
 	Money provider.Money
