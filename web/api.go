@@ -25,6 +25,7 @@ func (s *Server) registerAPI() {
 	v1.POST("/wallets/:id/credit", s.moveWallet(+1))
 	v1.POST("/wallets/:id/debit", s.moveWallet(-1))
 	v1.GET("/wallets/:id/entries", s.listEntries)
+	v1.RouteNotFound("/*", s.notFound)
 }
 
 // requireKey lets requests with a live API key through.

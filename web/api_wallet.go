@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
@@ -41,12 +40,8 @@ type entryJSON struct {
 	CreatedAt    string     `json:"created_at"`
 }
 
-// clientOperations keeps the operation ids that clients choose apart from the ones
-// payments use: nobody can take a top-up's id before the top-up.
-const clientOperations = "api:"
-
 func newEntryJSON(e store.WalletEntry) entryJSON {
-	return entryJSON{e.ID, e.WalletID, strings.TrimPrefix(e.OperationID, clientOperations), e.Amount, e.BalanceAfter,
+	return entryJSON{e.ID, e.WalletID, e.OperationID, e.Amount, e.BalanceAfter,
 		e.Kind, e.PaymentID, e.Note, apiTime(e.CreatedAt)}
 }
 
@@ -127,7 +122,7 @@ func (s *Server) moveWallet(sign int64) echo.HandlerFunc {
 		if err := f.finish(); err != nil {
 			return err
 		}
-		entry, replayed, err := s.cfg.Store.Move(c.Request().Context(), id, clientOperations+operation, sign*amount, note, s.actor(c))
+		entry, replayed, err := s.cfg.Store.Move(c.Request().Context(), id, operation, sign*amount, note, s.actor(c))
 		if err != nil {
 			return err
 		}

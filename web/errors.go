@@ -175,6 +175,8 @@ var refusals = []struct {
 	{err: store.ErrOperationReused, status: http.StatusUnprocessableEntity, code: "key-reused", title: "Operation id reused",
 		detail: "This operation id was used before with another amount or wallet.",
 		fields: fieldErrors{{"operation_id", "was used with other content"}}},
+	{err: store.ErrWalletFull, status: http.StatusUnprocessableEntity, code: "wallet-full", title: "Wallet full",
+		detail: "The wallet cannot hold that much.", fields: fieldErrors{{"amount", "is more than the wallet can hold"}}},
 	{err: store.ErrNotAllowed, status: http.StatusConflict, code: "not-allowed", title: "Not possible in this state",
 		detail: "What it is now does not allow this. Nothing was changed."},
 	{err: store.ErrInFlight, status: http.StatusConflict, code: "in-progress", title: "In progress",

@@ -18,8 +18,8 @@ const (
 	stateWait  = 3 * time.Second
 )
 
-// circuitClasses are the operation classes each provider has a circuit for.
-var circuitClasses = []string{"charge", "status"}
+// metricClasses are the operation classes whose circuits are shown.
+var metricClasses = []string{"charge", "status"}
 
 // stateCollector shows the books and the circuits to Prometheus. All processes show
 // the same numbers; take one of them, or the maximum.
@@ -93,7 +93,7 @@ func (c *stateCollector) collectBooks(g store.Gauges, gauge func(*prometheus.Des
 
 func (c *stateCollector) collectCircuits(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
 	for _, p := range c.cfg.Providers {
-		for _, class := range circuitClasses {
+		for _, class := range metricClasses {
 			snap, err := c.cfg.Breaker.Snapshot(ctx, breaker.Key{Name: p.Name, Class: class})
 			if err != nil {
 				continue

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,7 +96,7 @@ func New(cfg Config) (*Server, error) {
 	registerConsoleB(s)
 	// Last, because the groups above register one of their own behind the sign-in:
 	// a path that does not exist is 404 to everybody.
-	s.echo.RouteNotFound("/*", func(echo.Context) error { return echo.ErrNotFound })
+	s.echo.RouteNotFound("/*", s.notFound)
 	return s, nil
 }
 
@@ -128,6 +129,36 @@ func newServer(cfg Config) (*Server, error) {
 	s.echo.HTTPErrorHandler = s.renderError
 	s.echo.IPExtractor = ipExtractor(cfg.TrustedProxies)
 	return s, nil
+}
+
+// notFound answers paths without a handler. Echo forgets 405 for routes with parameters
+// once a catch-all exists, so the methods a path would take are looked up here.
+func (s *Server) notFound(c echo.Context) error {
+	var allowed []string
+	for _, r := range s.echo.Routes() {
+		if r.Method != echo.RouteNotFound && matches(r.Path, c.Request().URL.Path) {
+			allowed = append(allowed, r.Method)
+		}
+	}
+	if len(allowed) == 0 {
+		return echo.ErrNotFound
+	}
+	slices.Sort(allowed)
+	c.Response().Header().Set(echo.HeaderAllow, strings.Join(slices.Compact(allowed), ", "))
+	return echo.ErrMethodNotAllowed
+}
+
+// matches reports whether path fits a route without a wildcard.
+func matches(route, path string) bool {
+	want, have := strings.Split(route, "/"), strings.Split(path, "/")
+	return len(want) == len(have) && !strings.HasSuffix(route, "*") && !slices.ContainsFunc(want, func(part string) bool {
+		got := have[0]
+		have = have[1:]
+		if strings.HasPrefix(part, ":") {
+			return got == ""
+		}
+		return got != part
+	})
 }
 
 // Handler returns the root handler. Every GET route answers HEAD too: Echo sees a GET,

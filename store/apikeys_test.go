@@ -1,0 +1,99 @@
+package store_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"fusebox/provider"
+	"fusebox/store"
+)
+
+func TestCreateAPIKey(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	k, secret, err := p.CreateAPIKey(t.Context(), " shop ", store.System("test"))
+	require.NoError(t, err)
+	require.Equal(t, "shop", k.Name)
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(secret, "fbk_"))
+	require.NoError(t, err)
+	require.Len(t, raw, 32)
+	require.True(t, strings.HasPrefix(secret, k.Prefix))
+	require.Len(t, k.Prefix, 8)
+
+	var hash []byte
+	require.NoError(t, p.db.Pool.QueryRow(t.Context(), `SELECT secret_hash FROM api_keys`).Scan(&hash))
+	want := sha256.Sum256([]byte(secret))
+	require.Equal(t, want[:], hash, "only a hash is stored")
+
+	_, other, err := p.CreateAPIKey(t.Context(), "shop", store.System("test"))
+	require.NoError(t, err)
+	require.NotEqual(t, secret, other)
+}
+
+func TestAPIKeyNames(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	for _, name := range []string{"", "   ", strings.Repeat("x", 101), "\xff"} {
+		_, secret, err := p.CreateAPIKey(t.Context(), name, store.System("test"))
+		var refused *provider.FieldError
+		require.ErrorAs(t, err, &refused)
+		require.Empty(t, secret)
+	}
+}
+
+func TestAPIKeyBySecret(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	k, secret, err := p.CreateAPIKey(t.Context(), "shop", store.System("test"))
+	require.NoError(t, err)
+	got, err := p.APIKeyBySecret(t.Context(), secret)
+	require.NoError(t, err)
+	require.Equal(t, k.ID, got.ID)
+
+	for _, wrong := range []string{"", "fbk_", secret + "x", strings.ToUpper(secret), strings.TrimPrefix(secret, "fbk_"), k.Prefix} {
+		_, err := p.APIKeyBySecret(t.Context(), wrong)
+		require.ErrorIs(t, err, store.ErrNotFound, wrong)
+	}
+}
+
+func TestAPIKeyUseIsNotedOncePerMinute(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	_, secret, err := p.CreateAPIKey(t.Context(), "shop", store.System("test"))
+	require.NoError(t, err)
+	used := func() time.Time {
+		_, err := p.APIKeyBySecret(t.Context(), secret)
+		require.NoError(t, err)
+		keys, err := p.ListAPIKeys(t.Context())
+		require.NoError(t, err)
+		return keys[0].LastUsedAt.UTC()
+	}
+	first := used()
+	p.now = p.now.Add(59 * time.Second)
+	require.Equal(t, first, used())
+	p.now = p.now.Add(2 * time.Second)
+	require.Equal(t, p.now, used())
+}
+
+func TestRevokeAPIKey(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	k, secret, err := p.CreateAPIKey(t.Context(), "shop", store.System("test"))
+	require.NoError(t, err)
+	require.NoError(t, p.RevokeAPIKey(t.Context(), k.ID, store.System("test")))
+	_, err = p.APIKeyBySecret(t.Context(), secret)
+	require.ErrorIs(t, err, store.ErrNotFound)
+
+	p.now = p.now.Add(time.Hour)
+	require.NoError(t, p.RevokeAPIKey(t.Context(), k.ID, store.System("test")))
+	keys, err := p.ListAPIKeys(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, p.now.Add(-time.Hour), keys[0].RevokedAt.UTC(), "the first time stands")
+	require.ErrorIs(t, p.RevokeAPIKey(t.Context(), uuid.New(), store.System("test")), store.ErrNotFound)
+}

@@ -1,0 +1,4 @@
+package store
+
+// DummyHash is dummyHash, for the tests.
+const DummyHash = dummyHash
