@@ -69,10 +69,14 @@ func TestWebhookEffectsAreTheTimelineOfItsApplication(t *testing.T) {
 	t.Parallel()
 	r, ctx := newReading(t), context.Background()
 	p := r.db.SeedPayment(t, nil)
-	r.db.SeedEvent(t, p, store.TimelineEvent{Kind: "webhook", Source: "webhook", Actor: "system:webhook", FromStatus: store.Unknown, ToStatus: store.Succeeded})
-	r.db.SeedEvent(t, p, store.TimelineEvent{Kind: "lookup", Source: "job", Actor: "system:reconcile"})
-	r.db.SeedEvent(t, p, store.TimelineEvent{Kind: "webhook", Source: "webhook", Actor: "system:webhook", At: storetest.Epoch.Add(time.Hour)})
 	id := r.db.SeedWebhook(t, func(e *store.InboxEvent) { e.PaymentID = &p.ID })
+	event := func(inbox int64, to store.Status) {
+		r.db.SeedEvent(t, p, store.TimelineEvent{Kind: "webhook", Source: "webhook", Actor: "system:webhook",
+			FromStatus: store.Unknown, ToStatus: to, Evidence: map[string]any{"inbox_id": inbox}})
+	}
+	event(id, store.Succeeded)
+	event(id+1, store.Failed)
+	r.db.SeedEvent(t, p, store.TimelineEvent{Kind: "lookup", Source: "job", Actor: "system:reconcile"})
 	e, err := r.InboxEvent(ctx, id)
 	require.NoError(t, err)
 	effects, err := r.WebhookEffects(ctx, e)

@@ -136,11 +136,7 @@ func objectsOf(ctx context.Context, tx pgx.Tx, id uuid.UUID) ([]ProviderObject, 
 
 const entryColumns = `id, wallet_id, operation_id, amount, balance_after, kind, payment_id, note, actor, created_at`
 
-func scanEntry(row pgx.CollectableRow) (e WalletEntry, err error) {
-	err = row.Scan(&e.ID, &e.WalletID, &e.OperationID, &e.Amount, &e.BalanceAfter, &e.Kind, &e.PaymentID,
-		&e.Note, &e.Actor, &e.CreatedAt)
-	return e, err
-}
+func scanEntry(row pgx.CollectableRow) (WalletEntry, error) { return readEntry(row) }
 
 func entriesOf(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID) ([]WalletEntry, error) {
 	// An entry of a payment is on the payment's own wallet, whose index bounds the search.
@@ -153,9 +149,7 @@ func entriesOf(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID) ([]WalletEnt
 }
 
 func walletOf(ctx context.Context, tx pgx.Tx, id uuid.UUID) (*Wallet, error) {
-	var w Wallet
-	err := tx.QueryRow(ctx, `SELECT id, owner_ref, currency, balance, held, created_at, updated_at FROM wallets WHERE id = $1`, id).
-		Scan(&w.ID, &w.OwnerRef, &w.Currency, &w.Balance, &w.Held, &w.CreatedAt, &w.UpdatedAt)
+	w, err := readWallet(tx.QueryRow(ctx, `SELECT `+walletColumns+` FROM wallets WHERE id = $1`, id))
 	if err != nil {
 		return nil, fmt.Errorf("wallet: %w", err)
 	}

@@ -21,15 +21,8 @@ type RunItem struct {
 	At        time.Time
 }
 
-const consoleRunColumns = `id, provider, window_from, window_to, cursor, state, pages, exceptions, paused_until,
-	matched, ours_only, theirs_only, amount_differs, status_differs, duplicate, triggered_by, started_at, finished_at`
-
-func rowToRun(row pgx.CollectableRow) (r Run, err error) {
-	err = row.Scan(&r.ID, &r.Provider, &r.From, &r.To, &r.Cursor, &r.State, &r.Pages, &r.Exceptions, &r.PausedUntil,
-		&r.Matched, &r.OursOnly, &r.TheirsOnly, &r.AmountDiffers, &r.StatusDiffers, &r.Duplicate, &r.TriggeredBy,
-		&r.StartedAt, &r.FinishedAt)
-	return r, err
-}
+// rowToRun adapts readRun to pgx.CollectRows.
+func rowToRun(row pgx.CollectableRow) (Run, error) { return readRun(row) }
 
 // ListRuns reads reconciliation runs, latest first, started before the given time
 // (zero: from the top).
@@ -42,7 +35,7 @@ func (s *Store) ListRuns(ctx context.Context, providerName string, before time.T
 		w.and("started_at < ?", before)
 	}
 	sql := fmt.Sprintf("SELECT %s FROM reconciliation_runs %s ORDER BY started_at DESC, id DESC LIMIT %s",
-		consoleRunColumns, w, w.arg(limit+1))
+		runColumns, w, w.arg(limit+1))
 	rows, err := s.pool.Query(ctx, sql, w.args...)
 	if err != nil {
 		return nil, false, fmt.Errorf("list runs: %w", err)
@@ -57,7 +50,7 @@ func (s *Store) ListRuns(ctx context.Context, providerName string, before time.T
 
 // ReconciliationRun reads one run. ErrNotFound.
 func (s *Store) ReconciliationRun(ctx context.Context, id uuid.UUID) (Run, error) {
-	rows, err := s.pool.Query(ctx, "SELECT "+consoleRunColumns+" FROM reconciliation_runs WHERE id = $1", id)
+	rows, err := s.pool.Query(ctx, "SELECT "+runColumns+" FROM reconciliation_runs WHERE id = $1", id)
 	if err != nil {
 		return Run{}, fmt.Errorf("run %s: %w", id, err)
 	}

@@ -63,7 +63,7 @@ func (f *Found) search(ctx context.Context, tx pgx.Tx, text string, amounts []pr
 	if id == uuid.Nil {
 		return nil
 	}
-	rows, err := tx.Query(ctx, "SELECT "+consoleRunColumns+" FROM reconciliation_runs WHERE id = $1", id)
+	rows, err := tx.Query(ctx, "SELECT "+runColumns+" FROM reconciliation_runs WHERE id = $1", id)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (f *Found) searchWebhooks(ctx context.Context, tx pgx.Tx, text string) ([]I
 }
 
 func (f *Found) searchWallets(ctx context.Context, tx pgx.Tx, text string, id uuid.UUID) ([]Wallet, error) {
-	rows, err := tx.Query(ctx, `SELECT `+consoleWalletColumns+` FROM wallets
+	rows, err := tx.Query(ctx, `SELECT `+walletColumns+` FROM wallets
 		WHERE id = $1 OR owner_ref = $2 OR id = (SELECT wallet_id FROM wallet_entries WHERE operation_id = $2)
 		ORDER BY owner_ref LIMIT $3`, id, text, SearchLimit+1)
 	if err != nil {

@@ -8,12 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-const consoleWalletColumns = `id, owner_ref, currency, balance, held, created_at, updated_at`
-
-func rowToWallet(row pgx.CollectableRow) (w Wallet, err error) {
-	err = row.Scan(&w.ID, &w.OwnerRef, &w.Currency, &w.Balance, &w.Held, &w.CreatedAt, &w.UpdatedAt)
-	return w, err
-}
+// rowToWallet adapts readWallet to pgx.CollectRows.
+func rowToWallet(row pgx.CollectableRow) (Wallet, error) { return readWallet(row) }
 
 // ListWallets reads wallets by owner, after the given owner reference ("" from the
 // top); prefix narrows to owners beginning with it.
@@ -25,7 +21,7 @@ func (s *Store) ListWallets(ctx context.Context, prefix, after string, limit int
 	if after != "" {
 		w.and("owner_ref > ?", after)
 	}
-	sql := fmt.Sprintf("SELECT %s FROM wallets %s ORDER BY owner_ref LIMIT %s", consoleWalletColumns, w, w.arg(limit+1))
+	sql := fmt.Sprintf("SELECT %s FROM wallets %s ORDER BY owner_ref LIMIT %s", walletColumns, w, w.arg(limit+1))
 	rows, err := s.pool.Query(ctx, sql, w.args...)
 	if err != nil {
 		return nil, false, fmt.Errorf("list wallets: %w", err)

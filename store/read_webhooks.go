@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -134,16 +135,16 @@ func (s *Store) InboxEvent(ctx context.Context, id int64) (InboxEvent, error) {
 	return e, nil
 }
 
-// WebhookEffects reads the timeline entries an inbox row's payment got from webhooks
-// between its receipt and shortly after its application: its effect on state.
+// WebhookEffects reads the timeline entries an inbox row's application wrote: its
+// effect on state.
 func (s *Store) WebhookEffects(ctx context.Context, e InboxEvent) ([]TimelineEvent, error) {
-	if e.PaymentID == nil || e.AppliedAt == nil {
+	if e.PaymentID == nil {
 		return nil, nil
 	}
 	rows, err := s.pool.Query(ctx, `SELECT id, payment_id, at, kind, source, actor, from_status, to_status, reason,
 		attempt_id, evidence FROM payment_events
-		WHERE payment_id = $1 AND source = 'webhook' AND at BETWEEN $2 AND $3 ORDER BY id`,
-		*e.PaymentID, e.AppliedAt.Add(-time.Second), e.AppliedAt.Add(time.Second))
+		WHERE payment_id = $1 AND source = 'webhook' AND evidence->>'inbox_id' = $2 ORDER BY id`,
+		*e.PaymentID, strconv.FormatInt(e.ID, 10))
 	if err != nil {
 		return nil, fmt.Errorf("webhook effects: %w", err)
 	}

@@ -63,11 +63,10 @@ type QueueView struct {
 
 // QueueListView is the part of the work queue that moves by itself.
 type QueueListView struct {
-	Live       components.LiveRegion
-	Rows       []PaymentRow
-	Total      int64
-	Capped     string // the total as shown, "10,000+"
-	CanResolve bool
+	Live   components.LiveRegion
+	Rows   []PaymentRow
+	Total  int64
+	Capped string // the total as shown, "10,000+"
 }
 
 // options turns plain values into a select's choices, led by "any".

@@ -1,0 +1,285 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"fusebox/provider"
+	"fusebox/store"
+	"fusebox/views"
+	"fusebox/views/components"
+	"fusebox/views/messages"
+)
+
+// reviewReasons lists the review reasons in the order the filter shows them.
+var reviewReasons = []string{store.ReviewAmountMismatch, store.ReviewDuplicate, store.ReviewContradiction,
+	store.ReviewKeyExpired, store.ReviewNoStatusAPI, store.ReviewUnmapped, store.ReviewAged}
+
+// paymentQuery is the list's address, read: the filter as typed, as meant, and the page.
+type paymentQuery struct {
+	form   views.PaymentFilter
+	filter store.PaymentFilter
+	page   store.Keyset
+	values url.Values // the filter without the page
+}
+
+// readPaymentQuery reads filters and page from the address. What cannot be read is in
+// form.Errors, and then the list is not shown: a filter that is ignored lies.
+func (s *Server) readPaymentQuery(ctx context.Context, q url.Values) paymentQuery {
+	f := views.PaymentFilter{Status: q.Get("status"), Review: q.Get("review"), Provider: q.Get("provider"),
+		Currency: strings.ToUpper(strings.TrimSpace(q.Get("currency"))), From: q.Get("from"), To: q.Get("to"),
+		Text: strings.TrimSpace(q.Get("text")), Amount: strings.TrimSpace(q.Get("amount")),
+		Providers: s.providerNames(), Reviews: reviewReasons, Errors: map[string]string{}}
+	r := paymentQuery{page: store.Keyset{Limit: rowsPerPage}}
+	bad := func(field, id string) { f.Errors[field] = views.T(ctx, id) }
+	r.filter.Status, r.filter.Review = store.Status(f.Status), f.Review
+	if f.Status != "" && !slices.Contains(store.Statuses, r.filter.Status) {
+		bad("status", "payments.bad.status")
+	}
+	if f.Review != "" && f.Review != "any" && !slices.Contains(reviewReasons, f.Review) {
+		bad("review", "payments.bad.review")
+	}
+	if r.filter.Provider = f.Provider; f.Provider != "" && !slices.Contains(f.Providers, f.Provider) {
+		bad("provider", "payments.bad.provider")
+	}
+	if r.filter.Currency = f.Currency; f.Currency != "" && !isCurrencyCode(f.Currency) {
+		bad("currency", "payments.bad.currency")
+	}
+	if r.filter.Text = f.Text; tooLong(f.Text) {
+		bad("text", "payments.bad.text")
+	}
+	if f.Amount != "" {
+		if r.filter.Amounts = parseMoney(f.Amount, f.Currency); len(r.filter.Amounts) == 0 {
+			bad("amount", "payments.bad.amount")
+		}
+	}
+	readDates(ctx, f, &r.filter, bad)
+	readKeyset(q, &r.page, bad)
+	f.Active = f.Provider+f.Currency+f.From+f.To+f.Text+f.Amount+f.Review != ""
+	r.form, r.values = f, filterValues(f)
+	return r
+}
+
+// readDates reads whole days in the reader's zone; the end day is included.
+func readDates(ctx context.Context, f views.PaymentFilter, out *store.PaymentFilter, bad func(field, id string)) {
+	zone := messages.From(ctx).Zone
+	if f.From != "" {
+		from, err := time.ParseInLocation(time.DateOnly, f.From, zone)
+		if err != nil {
+			bad("from", "payments.bad.date")
+		}
+		out.From = from
+	}
+	if f.To != "" {
+		to, err := time.ParseInLocation(time.DateOnly, f.To, zone)
+		if err != nil {
+			bad("to", "payments.bad.date")
+			return
+		}
+		out.To = to.AddDate(0, 0, 1)
+	}
+	if !out.From.IsZero() && !out.To.IsZero() && !out.From.Before(out.To) {
+		bad("to", "payments.bad.range")
+	}
+}
+
+func readKeyset(q url.Values, k *store.Keyset, bad func(field, id string)) {
+	for name, to := range map[string]*uuid.UUID{"after": &k.After, "before": &k.Before} {
+		if v := q.Get(name); v != "" {
+			id, err := uuid.Parse(v)
+			if err != nil {
+				bad("after", "payments.bad.cursor")
+			}
+			*to = id
+		}
+	}
+}
+
+// filterValues is the filter as an address, in a stable order and without empty parts.
+func filterValues(f views.PaymentFilter) url.Values {
+	v := url.Values{}
+	for name, value := range map[string]string{"status": f.Status, "review": f.Review, "provider": f.Provider,
+		"currency": f.Currency, "from": f.From, "to": f.To, "text": f.Text, "amount": f.Amount} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	return v
+}
+
+// address joins a path and a query.
+func address(path string, v url.Values) templ.SafeURL {
+	if len(v) == 0 {
+		return templ.SafeURL(path)
+	}
+	return templ.SafeURL(path + "?" + v.Encode())
+}
+
+// with returns a copy of v with one value set; an empty one is removed.
+func with(v url.Values, name, value string) url.Values {
+	out := url.Values{}
+	for k, vs := range v {
+		out[k] = slices.Clone(vs)
+	}
+	if value == "" {
+		out.Del(name)
+	} else {
+		out.Set(name, value)
+	}
+	return out
+}
+
+// listPaymentsPage answers the payments list, whole or its live part.
+func (s *Server) listPaymentsPage(c echo.Context) error {
+	ctx := s.viewContext(c)
+	q := s.readPaymentQuery(ctx, c.QueryParams())
+	c.Response().Header().Add(echo.HeaderVary, "HX-Request")
+	list := func(ctx context.Context, rev string) (views.PaymentListView, error) {
+		return s.paymentList(ctx, q, region(c, "payment-list", store.TopicPayments, rev))
+	}
+	if isHTMX(c) {
+		if len(q.form.Errors) > 0 {
+			return invalid("filter", "cannot be read")
+		}
+		return s.fragment(c, store.TopicPayments, func(ctx context.Context, rev string) (templ.Component, error) {
+			v, err := list(ctx, rev)
+			return views.PaymentList(v), err
+		})
+	}
+	v := views.PaymentsView{Page: s.page(c, "payments", views.T(ctx, "payments.title")), Filter: q.form,
+		Export: address(views.PathPayments+".csv", q.values), Clear: address(views.PathPayments, nil)}
+	status := http.StatusOK
+	if len(q.form.Errors) > 0 {
+		status = http.StatusUnprocessableEntity
+		v.Tabs = s.paymentTabs(ctx, q, store.PaymentCounts{})
+		return s.render(c, status, views.Payments(v))
+	}
+	counts, err := s.cfg.Store.CountPayments(ctx, q.filter)
+	if err != nil {
+		return err
+	}
+	v.Tabs = s.paymentTabs(ctx, q, counts)
+	if v.Filter.Currencies, err = s.cfg.Store.Currencies(ctx); err != nil {
+		return err
+	}
+	if q.form.Currency != "" && !slices.Contains(v.Filter.Currencies, q.form.Currency) {
+		v.Filter.Currencies = append(v.Filter.Currencies, q.form.Currency)
+	}
+	if v.List, err = list(ctx, s.a.hub.rev(store.TopicPayments)); err != nil {
+		return err
+	}
+	return s.render(c, status, views.Payments(v))
+}
+
+// paymentTabs are the statuses with their counts under the other filters.
+func (s *Server) paymentTabs(ctx context.Context, q paymentQuery, counts store.PaymentCounts) []components.Tab {
+	base := with(with(q.values, "status", ""), "review", "")
+	count := func(n int) string {
+		if counts.ByStatus == nil {
+			return ""
+		}
+		return messages.Bounded(ctx, int64(min(n, store.CountCap+1)), store.CountCap)
+	}
+	tabs := []components.Tab{{Label: views.T(ctx, "payments.tab.all"), Href: address(views.PathPayments, base),
+		Count: count(counts.All), Current: q.form.Status == "" && q.form.Review == ""}}
+	for _, st := range store.Statuses {
+		tabs = append(tabs, components.Tab{Label: views.Opt(ctx, "status.", string(st)), Status: string(st),
+			Href: address(views.PathPayments, with(base, "status", string(st))), Count: count(counts.ByStatus[st]),
+			Current: q.form.Status == string(st)})
+	}
+	return append(tabs, components.Tab{Label: views.T(ctx, "payments.tab.review"), Count: count(counts.Review),
+		Href: address(views.PathPayments, with(base, "review", "any")), Current: q.form.Status == "" && q.form.Review == "any"})
+}
+
+// paymentList reads one page of the list.
+func (s *Server) paymentList(ctx context.Context, q paymentQuery, live components.LiveRegion) (views.PaymentListView, error) {
+	page, err := s.cfg.Store.ListPayments(ctx, q.filter, q.page)
+	if err != nil {
+		return views.PaymentListView{}, err
+	}
+	v := views.PaymentListView{Live: live, Filtered: len(q.values) > 0, Rows: paymentRows(page.Payments)}
+	if n := len(page.Payments); n > 0 {
+		if page.Older {
+			v.Pages.Older = address(views.PathPayments, with(q.values, "after", page.Payments[n-1].ID.String()))
+		}
+		if page.Newer {
+			v.Pages.Newer = address(views.PathPayments, with(q.values, "before", page.Payments[0].ID.String()))
+		}
+	} else if q.page.After != uuid.Nil || q.page.Before != uuid.Nil {
+		v.Pages.Newer = address(views.PathPayments, q.values)
+	}
+	return v, nil
+}
+
+func paymentRows(ps []store.Payment) []views.PaymentRow {
+	rows := make([]views.PaymentRow, 0, len(ps))
+	for _, p := range ps {
+		rows = append(rows, paymentRow(p))
+	}
+	return rows
+}
+
+func paymentRow(p store.Payment) views.PaymentRow {
+	customer := p.CustomerName
+	if customer == "" {
+		customer = p.CustomerEmail
+	}
+	return views.PaymentRow{ID: p.ID.String(), OrderRef: p.OrderRef, Customer: customer, Provider: p.Provider,
+		Status: string(p.Status), Reason: p.StatusReason, Review: p.NeedsReview, Amount: p.Amount, Currency: p.Currency,
+		CreatedAt: p.CreatedAt, NextAt: p.NextCheckAt, NextWhy: p.NextCheckWhy}
+}
+
+// queueRows is how many payments the work queue shows at once.
+const queueRows = 200
+
+// workQueuePage answers the payments that need an answer.
+func (s *Server) workQueuePage(c echo.Context) error {
+	name := c.QueryParam("provider")
+	if name != "" && !slices.Contains(s.providerNames(), name) {
+		return invalid("provider", "is not configured")
+	}
+	build := func(ctx context.Context, rev string) (views.QueueListView, error) {
+		return s.workQueue(ctx, name, region(c, "queue-list", store.TopicPayments, rev))
+	}
+	c.Response().Header().Add(echo.HeaderVary, "HX-Request")
+	if isHTMX(c) {
+		return s.fragment(c, store.TopicPayments, func(ctx context.Context, rev string) (templ.Component, error) {
+			v, err := build(ctx, rev)
+			return views.QueueList(v), err
+		})
+	}
+	ctx := s.viewContext(c)
+	list, err := build(ctx, s.a.hub.rev(store.TopicPayments))
+	if err != nil {
+		return err
+	}
+	return s.render(c, http.StatusOK, views.Queue(views.QueueView{Page: s.page(c, "queue", views.T(ctx, "queue.title")),
+		Provider: name, Providers: s.providerNames(), List: list}))
+}
+
+func (s *Server) workQueue(ctx context.Context, name string, live components.LiveRegion) (views.QueueListView, error) {
+	waiting, total, err := s.cfg.Store.WorkQueue(ctx, name, queueRows)
+	if err != nil {
+		return views.QueueListView{}, err
+	}
+	v := views.QueueListView{Live: live, Total: int64(total), Capped: messages.Bounded(ctx, int64(total), store.CountCap)}
+	for _, w := range waiting {
+		row := paymentRow(w.Payment)
+		row.Since = w.Since
+		v.Rows = append(v.Rows, row)
+	}
+	return v, nil
+}
+
+// moneyOf is a shorthand for amounts in tables of candidates.
+func moneyOf(amount int64, currency string) provider.Money {
+	return provider.Money{Amount: amount, Currency: currency}
+}

@@ -1,0 +1,273 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/a-h/templ"
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"fusebox/provider"
+	"fusebox/store"
+	"fusebox/views"
+	"fusebox/views/components"
+	"fusebox/views/messages"
+)
+
+// signatureVerdicts in the order the filter shows them.
+var signatureVerdicts = []string{provider.SignatureValid, provider.SignatureInvalid, provider.SignatureMissing,
+	provider.SignatureTooOld, provider.SignatureInFuture}
+
+// inboxQuery is the log's address, read.
+type inboxQuery struct {
+	form   views.WebhookFilter
+	filter store.InboxFilter
+	before int64
+	values url.Values // the filter without the page
+}
+
+// readInboxQuery reads the log's filters. An unreadable one is refused (422).
+func (s *Server) readInboxQuery(q url.Values) (inboxQuery, error) {
+	f := views.WebhookFilter{State: q.Get("state"), Provider: q.Get("provider"), Signature: q.Get("signature"),
+		Text: strings.TrimSpace(q.Get("text")), Duplicates: q.Get("repeats") == "1",
+		Providers: s.providerNames(), Signatures: signatureVerdicts}
+	var bad fieldErrors
+	refuse := func(field, value string, allowed []string) {
+		if value != "" && !slices.Contains(allowed, value) {
+			bad = append(bad, fieldError{field, "is not one of the choices"})
+		}
+	}
+	refuse("state", f.State, store.InboxStates)
+	refuse("provider", f.Provider, f.Providers)
+	refuse("signature", f.Signature, signatureVerdicts)
+	if tooLong(f.Text) {
+		bad = append(bad, fieldError{"text", "is longer than 200 characters"})
+	}
+	before, err := pageNumber(q.Get("before"))
+	if err != nil {
+		bad = append(bad, fieldError{"before", "is not a page"})
+	}
+	if len(bad) > 0 {
+		return inboxQuery{}, bad
+	}
+	f.Active = f.Provider+f.Signature+f.Text != "" || f.Duplicates
+	values := url.Values{}
+	for name, v := range map[string]string{"state": f.State, "provider": f.Provider, "signature": f.Signature, "text": f.Text} {
+		values = with(values, name, v)
+	}
+	if f.Duplicates {
+		values.Set("repeats", "1")
+	}
+	return inboxQuery{form: f, before: before, values: values, filter: store.InboxFilter{State: f.State,
+		Provider: f.Provider, Signature: f.Signature, Text: f.Text, Duplicated: f.Duplicates}}, nil
+}
+
+// pageNumber reads a keyset of numbered rows; empty is the top.
+func pageNumber(v string) (int64, error) {
+	if v == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 1 {
+		return 0, errors.New("not a page")
+	}
+	return n, nil
+}
+
+// webhookLogPage answers the log, whole or its live part.
+func (s *Server) webhookLogPage(c echo.Context) error {
+	q, err := s.readInboxQuery(c.QueryParams())
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Add(echo.HeaderVary, "HX-Request")
+	build := func(ctx context.Context, rev string) (views.WebhookListView, error) {
+		return s.webhookList(ctx, q, region(c, "webhook-list", store.TopicWebhooks, rev))
+	}
+	if isHTMX(c) {
+		return s.fragment(c, store.TopicWebhooks, func(ctx context.Context, rev string) (templ.Component, error) {
+			v, err := build(ctx, rev)
+			return views.WebhookList(v), err
+		})
+	}
+	ctx := s.viewContext(c)
+	counts, err := s.cfg.Store.CountWebhooks(ctx, q.filter)
+	if err != nil {
+		return err
+	}
+	list, err := build(ctx, s.a.hub.rev(store.TopicWebhooks))
+	if err != nil {
+		return err
+	}
+	return s.render(c, http.StatusOK, views.Webhooks(views.WebhooksView{
+		Page: s.page(c, "webhooks", views.T(ctx, "webhooks.title")), Tabs: webhookTabs(ctx, q, counts), Filter: q.form,
+		Clear: string(address(views.PathWebhooks, with(nil, "state", q.form.State))), List: list}))
+}
+
+func webhookTabs(ctx context.Context, q inboxQuery, counts map[string]int) []components.Tab {
+	tabs := []components.Tab{{Label: views.T(ctx, "webhooks.tab.all"), Current: q.form.State == "",
+		Href: address(views.PathWebhooks, with(q.values, "state", "")), Count: messages.Bounded(ctx, int64(counts[""]), store.CountCap)}}
+	for _, st := range store.InboxStates {
+		tabs = append(tabs, components.Tab{Label: views.Opt(ctx, "webhook.state.", st), Current: q.form.State == st,
+			Href: address(views.PathWebhooks, with(q.values, "state", st)), Count: messages.Bounded(ctx, int64(counts[st]), store.CountCap)})
+	}
+	return tabs
+}
+
+func (s *Server) webhookList(ctx context.Context, q inboxQuery, live components.LiveRegion) (views.WebhookListView, error) {
+	events, more, err := s.cfg.Store.ListWebhooks(ctx, q.filter, q.before, rowsPerPage)
+	if err != nil {
+		return views.WebhookListView{}, err
+	}
+	v := views.WebhookListView{Live: live, Filtered: len(q.values) > 0}
+	for _, e := range events {
+		v.Rows = append(v.Rows, webhookRow(e))
+	}
+	if more {
+		v.Pages.Older = address(views.PathWebhooks, with(q.values, "before", strconv.FormatInt(events[len(events)-1].ID, 10)))
+	}
+	if q.before > 0 {
+		v.Pages.Newer = address(views.PathWebhooks, q.values)
+	}
+	return v, nil
+}
+
+func webhookRow(e store.InboxEvent) views.WebhookRow {
+	r := views.WebhookRow{ID: e.ID, Provider: e.Provider, EventKey: e.EventKey, Type: e.EventType, Reference: e.Reference,
+		Signature: e.Signature, State: e.State, Reason: e.StateReason, Duplicates: e.Duplicates, ReceivedAt: e.ReceivedAt, AppliedAt: e.AppliedAt}
+	if e.PaymentID != nil {
+		r.PaymentID = e.PaymentID.String()
+	}
+	return r
+}
+
+// inboxParam reads the event the path names.
+func (s *Server) inboxParam(c echo.Context) (store.InboxEvent, error) {
+	id, err := pageNumber(c.Param("id"))
+	if err != nil || id == 0 {
+		return store.InboxEvent{}, store.ErrNotFound
+	}
+	return s.cfg.Store.InboxEvent(c.Request().Context(), id)
+}
+
+// webhookPage answers one event in full.
+func (s *Server) webhookPage(c echo.Context) error {
+	e, err := s.inboxParam(c)
+	if err != nil {
+		return err
+	}
+	ctx := s.viewContext(c)
+	effects, err := s.cfg.Store.WebhookEffects(ctx, e)
+	if err != nil {
+		return err
+	}
+	v := views.WebhookView{Page: s.page(c, "webhooks", views.T(ctx, "webhook.title", "Id", strconv.FormatInt(e.ID, 10))),
+		Row: webhookRow(e), ObjectID: e.ObjectID, SecretLabel: e.SecretLabel, Tries: e.Tries, OccurredAt: e.OccurredAt,
+		LastAt: e.LastDeliveryAt, Headers: shownHeaders(e.Headers), Body: pretty(provider.Redact(e.Raw)), BodyCut: len(e.Raw) > shownBody}
+	for _, ev := range effects {
+		v.Effects = append(v.Effects, moment(ev, nil, nil))
+	}
+	if reappliable(e) {
+		v.Reapply = &views.ActionLink{Label: "webhook.act.reapply", Href: views.WebhookPath(e.ID) + "/reapply", Icon: "refresh", Needs: s.needsOperator(c)}
+	}
+	return s.render(c, http.StatusOK, views.Webhook(v))
+}
+
+// shownHeaders lists stored headers by name, redacted like bodies.
+func shownHeaders(stored map[string]any) []views.Header {
+	out := make([]views.Header, 0, len(stored))
+	for name, v := range stored {
+		var values []string
+		switch v := v.(type) {
+		case string:
+			values = []string{v}
+		case []any:
+			for _, x := range v {
+				if text, ok := x.(string); ok {
+					values = append(values, text)
+				}
+			}
+		}
+		out = append(out, views.Header{Name: name, Value: provider.RedactText(strings.Join(values, ", "))})
+	}
+	slices.SortFunc(out, func(a, b views.Header) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// reappliable: never what was not verified or cannot be read.
+func reappliable(e store.InboxEvent) bool {
+	return e.State == "received" || e.State == "unmatched" || e.State == "applied"
+}
+
+// confirmReapply asks before an event is processed again.
+func (s *Server) confirmReapply(c echo.Context) error {
+	e, err := s.inboxParam(c)
+	if err != nil {
+		return err
+	}
+	return s.renderReapply(c, http.StatusOK, e)
+}
+
+func (s *Server) renderReapply(c echo.Context, status int, e store.InboxEvent) error {
+	ctx := s.viewContext(c)
+	path := views.WebhookPath(e.ID)
+	props := components.ConfirmProps{Title: views.T(ctx, "webhook.reapply.title"),
+		Lead: views.T(ctx, "webhook.reapply.lead", "Event", or(e.EventKey, strconv.FormatInt(e.ID, 10))),
+		Facts: []components.Term{
+			{Label: views.T(ctx, "webhook.type"), Value: e.EventType},
+			{Label: views.T(ctx, "webhooks.col.provider"), Value: e.Provider},
+			{Label: views.T(ctx, "act.now"), Value: views.Opt(ctx, "webhook.state.", e.State)}},
+		Consequences: reapplyConsequences(ctx, e),
+		Action:       templ.SafeURL(path + "/reapply"), Cancel: templ.SafeURL(path), ActionID: newActionID(),
+		Submit: views.T(ctx, "webhook.reapply.submit")}
+	if !reappliable(e) {
+		props.Blocked, props.Lead, props.Consequences = views.T(ctx, "webhook.reapply.blocked"), "", nil
+	}
+	return s.renderConfirm(c, status, "webhooks", props.Title, props)
+}
+
+func reapplyConsequences(ctx context.Context, e store.InboxEvent) []components.Consequence {
+	if e.State == "applied" {
+		return []components.Consequence{{Text: views.T(ctx, "webhook.reapply.applied")}}
+	}
+	out := []components.Consequence{{Text: views.T(ctx, "webhook.reapply.one")}}
+	if e.State == "unmatched" {
+		out = append(out, components.Consequence{Text: views.T(ctx, "webhook.reapply.unmatched", "Tries", messages.Num(ctx, int64(e.Tries)))})
+	}
+	return out
+}
+
+// postReapply applies the event again, once per action id.
+func (s *Server) postReapply(c echo.Context) error {
+	e, err := s.inboxParam(c)
+	if err != nil {
+		return err
+	}
+	actionID, err := uuid.Parse(c.FormValue("action_id"))
+	if err != nil {
+		return &badRequest{"action_id", "is missing; open the action again"}
+	}
+	if !reappliable(e) {
+		return s.renderReapply(c, http.StatusConflict, e)
+	}
+	a, ok := s.cfg.Registry.Get(e.Provider)
+	if !ok {
+		return invalid("provider", "is not configured any more")
+	}
+	ctx := s.viewContext(c)
+	state, err := s.cfg.Store.ReapplyWebhook(ctx, actionID, e.ID, a.Parse, s.actor(c))
+	if errors.Is(err, store.ErrNotAllowed) {
+		return s.renderReapply(c, http.StatusConflict, e)
+	}
+	if err != nil {
+		return err
+	}
+	s.flash(c, "ok", views.T(ctx, "webhook.reapply.done", "State", views.Opt(ctx, "webhook.state.", state)))
+	return c.Redirect(http.StatusSeeOther, views.WebhookPath(e.ID))
+}
