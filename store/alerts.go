@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,7 +33,7 @@ func (s *Store) RaiseAlert(ctx context.Context, tx pgx.Tx, a Alert) (raised bool
 		INSERT INTO alerts (kind, severity, provider, title, detail, dedupe_key, payment_id, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (dedupe_key) DO NOTHING RETURNING id`,
-		a.Kind, a.Severity, a.Provider, a.Title, a.Detail, a.DedupeKey, a.PaymentID, s.Now()).Scan(&id)
+		a.Kind, a.Severity, a.Provider, clean(a.Title), clean(a.Detail), factKey(a.DedupeKey), a.PaymentID, s.Now()).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
@@ -41,6 +44,15 @@ func (s *Store) RaiseAlert(ctx context.Context, tx pgx.Tx, a Alert) (raised bool
 		return false, err
 	}
 	return true, s.enqueuer().Alert(ctx, tx, id)
+}
+
+// factKey makes a dedupe key that can be indexed, however long the fact is.
+func factKey(key string) string {
+	if key = clean(key); len(key) <= maxIdent {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return strings.ToValidUTF8(key[:64], "") + hex.EncodeToString(sum[:])
 }
 
 // Alert reads one. ErrNotFound.
@@ -61,7 +73,7 @@ func (s *Store) Alert(ctx context.Context, id int64) (Alert, error) {
 func (s *Store) AlertDelivered(ctx context.Context, id int64, sink string, ok bool, detail string, done bool) error {
 	return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		now := s.Now()
-		row := []map[string]any{{"sink": sink, "at": now, "ok": ok, "detail": detail}}
+		row := []map[string]any{{"sink": sink, "at": now, "ok": ok, "detail": clean(detail)}}
 		tag, err := tx.Exec(ctx, `
 			UPDATE alerts SET deliveries = deliveries || $2::jsonb,
 				delivered_at = CASE WHEN $3 THEN coalesce(delivered_at, $4) ELSE delivered_at END

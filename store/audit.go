@@ -17,15 +17,9 @@ func (s *Store) Audit(ctx context.Context, tx pgx.Tx, by Actor, action, target, 
 }
 
 func queueAudit(b *pgx.Batch, at time.Time, by Actor, action, target, reason string, before, after map[string]any) {
-	if before == nil {
-		before = map[string]any{}
-	}
-	if after == nil {
-		after = map[string]any{}
-	}
 	b.Queue(`INSERT INTO audit_log (at, actor, action, target, before, after, reason, request_id)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		at, by.String(), action, target, before, after, reason, by.RequestID)
+		at, by.String(), action, target, cleanMap(before), cleanMap(after), clean(reason), clean(by.RequestID))
 }
 
 // ClaimAction records a one-time action id in tx. first is false on a repeat, with the

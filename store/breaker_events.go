@@ -24,16 +24,13 @@ type BreakerEvent struct {
 // RecordBreakerEvent stores a transition once per (provider, class, epoch) and raises
 // its alert in the same transaction. stored is false on a repeat.
 func (s *Store) RecordBreakerEvent(ctx context.Context, e BreakerEvent) (stored bool, err error) {
-	if e.Evidence == nil {
-		e.Evidence = map[string]any{}
-	}
 	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		stored = false // InTx may run this again
 		err := tx.QueryRow(ctx, `
 			INSERT INTO breaker_events (provider, class, epoch, from_state, to_state, reason, evidence, at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 			ON CONFLICT ON CONSTRAINT breaker_events_once DO NOTHING RETURNING id`,
-			e.Provider, e.Class, e.Epoch, e.From, e.To, e.Reason, e.Evidence, e.At.UTC()).Scan(&e.ID)
+			e.Provider, e.Class, e.Epoch, e.From, e.To, clean(e.Reason), cleanMap(e.Evidence), e.At.UTC()).Scan(&e.ID)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}

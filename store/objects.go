@@ -38,9 +38,6 @@ func (s *Store) settle(ctx context.Context, tx pgx.Tx, p Payment, f finding) (Pa
 	c := f.change
 	c.on, c.to, c.proof = f.on, j.to, j.to == Succeeded
 	c.reason, c.message = f.wording(j, p)
-	if p.Status == Pending && c.to == "" {
-		c.to = Pending
-	}
 	if changed {
 		// New evidence is judged afresh; without any, what a person cleared stays cleared.
 		c.add, c.drop = append(c.add, j.reviews...), append(c.drop, objectReviews...)
@@ -48,8 +45,8 @@ func (s *Store) settle(ctx context.Context, tx pgx.Tx, p Payment, f finding) (Pa
 	if len(foreign) > 0 {
 		c.add = append(c.add, ReviewContradiction)
 		c.detail = with(c.detail, "object_of_another_payment", foreign)
-		if c.to == "" {
-			c.to = s.doubt(p)
+		if c.to == "" && p.Status == Pending {
+			c.to, c.reason = Unknown, ReviewContradiction
 		}
 	}
 	if j.own != "" && j.own != p.ProviderPaymentID {
@@ -59,14 +56,6 @@ func (s *Store) settle(ctx context.Context, tx pgx.Tx, p Payment, f finding) (Pa
 	}
 	after, _, err := s.apply(ctx, tx, p, c)
 	return after, err
-}
-
-// doubt is where a payment goes whose only evidence belongs to another payment.
-func (s *Store) doubt(p Payment) Status {
-	if p.Status == Pending {
-		return Unknown
-	}
-	return p.Status
 }
 
 // wording finds the reason and the provider's words for the status the judgement
