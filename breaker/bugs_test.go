@@ -339,3 +339,31 @@ func TestReportingTwiceCountsOnce(t *testing.T) {
 		require.Equal(t, 1, r.requireState(Closed).Consecutive)
 	})
 }
+
+// A failover to a server whose clock is an hour behind keeps nothing an hour longer.
+func TestServersClockGoesBack(t *testing.T) {
+	onEach(t, rigOptions{settings: Settings{MaxInFlight: 2}}, func(t *testing.T, r *rig) {
+		open := r.trip(5)
+		r.advance(-time.Hour)
+		_, d := r.permit(0)
+		require.Equal(t, DeniedOpen, d.Reason)
+		require.LessOrEqual(t, d.RetryAfter, 300*time.Second, "ten times OpenFor at most")
+		r.advance(d.RetryAfter)
+		_, d = r.permit(0) // hangs
+		require.Nil(t, d)
+		require.True(t, older(open.Epoch, r.requireState(HalfOpen).Epoch), "epochs grow all the same")
+		r.advance(-time.Hour)
+		p, d := r.permit(0)
+		require.Nil(t, d)
+		require.True(t, p.Probe())
+		report(p, OK)
+		r.requireState(Closed)
+		for range 2 {
+			_, d := r.permit(0)
+			require.Nil(t, d)
+		}
+		r.advance(-time.Hour)
+		_, d = r.permit(0)
+		require.Nil(t, d, "leases of the faster clock do not fill the bulkhead")
+	})
+}

@@ -23,22 +23,27 @@ func next(t *testing.T, b *Redis, after string) ([]Event, string) {
 
 func TestNextDeliversEachEventOnceInOrder(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "redis", rigOptions{})
-	b := r.workers[0].(*Redis)
-	r.trip(5)
-	first, pos := next(t, b, "")
-	require.Len(t, first, 1)
-	r.advance(30 * time.Second)
-	r.call(0, OK)
-	second, pos := next(t, b, pos)
-	require.Len(t, second, 2)
-	require.Equal(t, []State{HalfOpen, Closed}, []State{second[0].To, second[1].To})
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
-	defer cancel()
-	events, same, err := b.Next(ctx, pos)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Empty(t, events)
-	require.Equal(t, pos, same, "nothing new: the position stays")
+	for _, kind := range []string{"redis", "miniredis"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, kind, rigOptions{})
+			b := r.workers[0].(*Redis)
+			r.trip(5)
+			first, pos := next(t, b, "")
+			require.Len(t, first, 1)
+			r.advance(30 * time.Second)
+			r.call(0, OK)
+			second, pos := next(t, b, pos)
+			require.Len(t, second, 2)
+			require.Equal(t, []State{HalfOpen, Closed}, []State{second[0].To, second[1].To})
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+			defer cancel()
+			events, same, err := b.Next(ctx, pos)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Empty(t, events)
+			require.Equal(t, pos, same, "nothing new: the position stays")
+		})
+	}
 }
 
 func TestNextWaitsForAnEvent(t *testing.T) {

@@ -90,7 +90,7 @@ func (l *local) operate(action, epoch, actor, reason string, d time.Duration) (S
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock()
-	err := l.c.operate(now, action, epoch, actor, reason, d.Microseconds())
+	err := l.c.operate(now, action, epoch, short(actor), short(reason), d.Microseconds())
 	return l.c.snapshot(l.key, now), err
 }
 

@@ -97,6 +97,11 @@ func (c *circuit) reopenAfter(rnd float64) int64 {
 	return int64(math.Floor(d * (1 + c.set.Jitter*(2*rnd-1))))
 }
 
+// latestOpen is the end of the longest opening that could begin now.
+func (c *circuit) latestOpen(now int64) int64 {
+	return now + int64(math.Floor(float64(c.set.OpenMax.Microseconds())*(1+c.set.Jitter)))
+}
+
 // expire ends an override whose time is over.
 func (c *circuit) expire(now int64) {
 	if c.mode == "" || c.modeTil == 0 || now < c.modeTil {
@@ -142,6 +147,7 @@ func (c *circuit) decide(now int64, token string) (string, int64) {
 		if c.mode == ForcedOpen {
 			return DeniedForcedOpen, c.til - now
 		}
+		c.til = min(c.til, c.latestOpen(now)) // the clock may have gone back
 		return DeniedOpen, c.til - now
 	}
 	if until, busy := c.full(now); busy {
@@ -162,11 +168,12 @@ func (c *circuit) decide(now int64, token string) (string, int64) {
 	return admittedProbe, 0
 }
 
-// prune drops leases that ended and returns the earliest end of the rest.
-func prune(leases map[string]int64, now int64) int64 {
+// prune drops leases that ended, or that a faster clock gave, and returns the earliest
+// end of the rest.
+func prune(leases map[string]int64, now, ttl int64) int64 {
 	earliest := int64(math.MaxInt64)
 	for token, until := range leases {
-		if until <= now {
+		if until <= now || until > now+ttl {
 			delete(leases, token)
 		} else {
 			earliest = min(earliest, until)
@@ -180,7 +187,7 @@ func (c *circuit) full(now int64) (until int64, busy bool) {
 	if c.set.MaxInFlight == 0 || len(c.leases) < c.set.MaxInFlight {
 		return 0, false
 	}
-	until = prune(c.leases, now)
+	until = prune(c.leases, now, c.set.LeaseTTL.Microseconds())
 	return until, len(c.leases) >= c.set.MaxInFlight
 }
 
@@ -210,7 +217,7 @@ func (c *circuit) ramp(now int64) int64 {
 
 // probe reserves a half-open slot, or says when the earliest holder's lease ends.
 func (c *circuit) probe(now int64, token string) (until int64, busy bool) {
-	until = prune(c.probes, now)
+	until = prune(c.probes, now, c.set.ProbeTTL.Microseconds())
 	if len(c.probes) == 0 && now-c.since >= c.set.HalfOpenFor.Microseconds() {
 		c.move(now, HalfOpen, occurrence{reason: ReasonHalfOpenOver})
 	}
@@ -231,6 +238,9 @@ type finished struct {
 	worker       string
 	rnd          float64
 }
+
+// forgotten is after how many seconds without a report a worker is dropped.
+const forgotten = 3600
 
 // Outcomes of report.
 const (
@@ -447,7 +457,7 @@ func (c *circuit) lone(now int64, run []string, me string) string {
 	active := 0
 	for w, sec := range c.workers {
 		age := now/1e6 - sec
-		if age > 3600 {
+		if age > forgotten {
 			delete(c.workers, w)
 		} else if age*1e6 <= c.set.ActiveFor.Microseconds() {
 			active++
@@ -531,7 +541,9 @@ func (c *circuit) snapshot(k Key, now int64) Snapshot {
 	}
 	s.Window, s.Total = c.sums(now), c.total
 	for w, sec := range c.workers {
-		s.Workers = append(s.Workers, Seen{Worker: w, At: moment(sec * 1e6)})
+		if now/1e6-sec <= forgotten {
+			s.Workers = append(s.Workers, Seen{Worker: w, At: moment(sec * 1e6)})
+		}
 	}
 	s.order()
 	return s
@@ -555,6 +567,9 @@ func (s *Snapshot) order() {
 	sort.Slice(s.Workers, func(i, j int) bool { return s.Workers[i].Worker < s.Workers[j].Worker })
 	sort.Slice(s.Probes, func(i, j int) bool { return s.Probes[i].Token < s.Probes[j].Token })
 }
+
+// short bounds a person's words.
+func short(s string) string { return strings.ToValidUTF8(s[:min(len(s), 1000)], "") }
 
 // clean makes text safe as a field of an entry.
 func clean(s string) string {

@@ -46,6 +46,7 @@ type shared struct {
 	keys    []string
 	cap     string // MaxInFlight and LeaseTTL as the script reads them
 	lease   string
+	window  string // rate window, seconds
 
 	seen   atomic.Pointer[view] // the shared circuit as last seen
 	fails  atomic.Int64         // its failures in a row as last seen
@@ -65,7 +66,8 @@ func (r *Redis) circuit(k Key) *shared {
 	s := r.opt.settings(k)
 	tag := r.opt.Prefix + "{" + k.Name + "}:"
 	e := &shared{key: k, set: s, encoded: s.encode(), cap: strconv.Itoa(s.MaxInFlight),
-		lease: strconv.FormatInt(s.LeaseTTL.Microseconds(), 10)}
+		lease:  strconv.FormatInt(s.LeaseTTL.Microseconds(), 10),
+		window: strconv.Itoa(int(s.RateWindow / time.Second))}
 	for _, part := range []string{":state", ":buckets", ":probes", ":leases", ":failures"} {
 		e.keys = append(e.keys, tag+k.Class+part)
 	}
@@ -126,7 +128,7 @@ func (p *redisPermit) Report(ctx context.Context, v Verdict, latency time.Durati
 	}
 	seen, view := e.remembered()
 	reply, err := r.call(ctx, e, r.scripts.report, r.args(e, strconv.FormatFloat(f.rnd, 'f', 9, 64),
-		f.token, f.epoch, string(f.verdict), flag(f.slow), f.entry, seen, view, flag(f.probe), flag(e.set.MaxInFlight > 0)))
+		f.token, f.epoch, string(f.verdict), flag(f.slow), f.entry, seen, view, flag(f.probe), flag(e.set.MaxInFlight > 0), e.window))
 	switch {
 	case err != nil:
 		r.reportAlone(e, f)

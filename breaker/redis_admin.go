@@ -103,7 +103,9 @@ func (s *Snapshot) readBuckets(hash []any, a answer) {
 		case name == "total" && len(n) == 5:
 			s.Total = Counts{OK: n[0], Fail: n[1], Neutral: n[2], Slow: n[3], Fenced: n[4]}
 		case strings.HasPrefix(name, "w:") && len(n) == 1:
-			s.Workers = append(s.Workers, Seen{Worker: name[2:], At: moment(int64(n[0]) * 1e6)})
+			if at := int64(n[0]); sec-at <= forgotten {
+				s.Workers = append(s.Workers, Seen{Worker: name[2:], At: moment(at * 1e6)})
+			}
 		case len(n) == 5:
 			at := int64(n[0])
 			if at > sec-width && at <= sec && at >= a.since/1e6 {
@@ -118,7 +120,7 @@ func (s *Snapshot) readBuckets(hash []any, a answer) {
 func (r *Redis) operate(ctx context.Context, k Key, action, epoch, actor, reason string, d time.Duration) (Snapshot, error) {
 	e := r.circuit(k)
 	seen, view := e.remembered()
-	a, err := r.call(ctx, e, r.scripts.operate, r.args(e, "0", action, epoch, clean(actor), clean(reason),
+	a, err := r.call(ctx, e, r.scripts.operate, r.args(e, "0", action, epoch, short(actor), short(reason),
 		strconv.FormatInt(d.Microseconds(), 10), seen, view))
 	if err != nil {
 		return Snapshot{}, errors.Join(ErrUnavailable, err)

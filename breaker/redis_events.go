@@ -108,15 +108,16 @@ func (r *Redis) poll(ctx context.Context, pos url.Values, check bool) []Event {
 		if check {
 			r.rewind(ctx, stream, name, pos)
 		}
-		from := "(" + pos.Get(name)
-		if from == "(" {
-			from = "-"
+		from := pos.Get(name)
+		if from == "" {
+			from = "0"
 		}
-		msgs, err := r.store.client.XRangeN(ctx, stream, from, "+", 100).Result()
+		// One stream at a time, as they may lie on different nodes of a cluster.
+		found, err := r.store.client.XRead(ctx, &redis.XReadArgs{Streams: []string{stream, from}, Count: 100, Block: -1}).Result()
 		if err != nil {
-			continue // Redis is away; Degraded tells
+			continue // nothing new, or Redis is away: Degraded tells
 		}
-		for _, m := range msgs {
+		for _, m := range found[0].Messages {
 			events = append(events, parseEvent(name, m))
 			pos.Set(name, m.ID)
 		}

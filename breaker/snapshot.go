@@ -23,7 +23,7 @@ type Snapshot struct {
 	Recent    []Failure // latest failures, newest first, at most 20
 	Window    Counts    // the rate window, this era only
 	Total     Counts    // since the keys exist
-	Workers   []Seen    // processes that reported lately
+	Workers   []Seen    // processes that reported within the hour
 	Settings  Settings  // in force in this process
 }
 

@@ -94,6 +94,16 @@ local function reopen_after(reopens)
   return math.floor(d * (1 + S('jitter') * (2 * RANDOM - 1)))
 end
 
+-- latest_open is the end of the longest opening that could begin now.
+local function latest_open() return now + math.floor(S('open_max') * (1 + S('jitter'))) end
+
+-- prune drops leases that ended, and those a server with a faster clock gave (before a
+-- failover): nothing given by this clock ends later than ttl from now.
+local function prune(key, ttl)
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', us(now))
+  redis.call('ZREMRANGEBYSCORE', key, '(' .. us(now + ttl), '+inf')
+end
+
 -- adopt restores what a worker remembers when the store lost it: keys deleted, an
 -- empty restart, or a failover that dropped the latest writes.
 local function adopt(c, seen, view)
@@ -104,8 +114,7 @@ local function adopt(c, seen, view)
   c.fails, c.reopens, c.mode, c.mode_til = tonumber(p[5]), tonumber(p[6]), p[7], tonumber(p[8])
   c.why = p[9]
   -- A wrong clock of the rememberer must not keep it open longer than a fresh opening.
-  local latest = now + S('open_max') * (1 + S('jitter'))
-  if c.mode ~= 'forced_open' and c.til > latest then c.til = latest end
+  if c.mode ~= 'forced_open' then c.til = math.min(c.til, latest_open()) end
   save(c)
   if c.state == 'open' then emit('transition', 'closed', c, c.epoch, c.why, '', 'restored', '') end
 end

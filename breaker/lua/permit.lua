@@ -2,10 +2,19 @@
 -- Answers "admit", "probe", or the reason for a refusal.
 local token, cap, lease, seen, view = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
 
+-- The common case first: closed, nothing restored, overridden, ramping or limited.
+if cap == 0 then
+  local h = redis.call('HMGET', K_STATE, 'epoch', 'state', 'fails', 'mode', 'ramp_from')
+  if h[1] == seen and h[2] == 'closed' and h[4] == '' and h[5] == '0' or
+    (not h[1] and seen == '0' and view == '') then
+    return { 'admit', '0', h[3] or '0', us(now), seen }
+  end
+end
+
 -- full returns when the earliest in-flight lease ends, if the bulkhead is full.
 local function full()
   if cap == 0 or redis.call('ZCARD', K_LEASES) < cap then return nil end
-  redis.call('ZREMRANGEBYSCORE', K_LEASES, '-inf', us(now))
+  prune(K_LEASES, lease)
   if redis.call('ZCARD', K_LEASES) < cap then return nil end
   return tonumber(redis.call('ZRANGE', K_LEASES, 0, 0, 'WITHSCORES')[2])
 end
@@ -30,7 +39,7 @@ end
 
 -- probe reserves a half-open slot; nil, or when the earliest holder's lease ends.
 local function probe(c)
-  redis.call('ZREMRANGEBYSCORE', K_PROBES, '-inf', us(now))
+  prune(K_PROBES, S('probe_ttl'))
   local held = redis.call('ZCARD', K_PROBES)
   if held == 0 and now - c.since >= S('half_open_for') then
     -- Successes of long ago prove nothing: start the half-open time again.
@@ -50,6 +59,10 @@ expire(c)
 -- decide returns the code and how long to wait (us).
 local function decide()
   if c.state == 'open' and now < c.til then
+    if c.mode ~= 'forced_open' and c.til > latest_open() then
+      c.til = latest_open() -- the clock went back
+      redis.call('HSET', K_STATE, 'til', us(c.til))
+    end
     return c.mode == 'forced_open' and 'forced_open' or 'open', c.til - now
   end
   local busy = full()

@@ -1,19 +1,58 @@
--- report(token, epoch, verdict, slow, failure entry, seen epoch, view, probe, leased):
+-- report(token, epoch, verdict, slow, failure entry, seen epoch, view, probe, leased,
+-- rate window):
 -- a call admitted in that epoch ended so. Answers what became of the report:
 -- counted, fenced (another epoch by now), late (the probe's lease ended).
 local token, epoch, verdict, slow, entry = ARGV[5], ARGV[6], ARGV[7], ARGV[8] == '1', ARGV[9]
 local seen, view, probing, leased = ARGV[10], ARGV[11], ARGV[12] == '1', ARGV[13] == '1'
-local COLUMN = { ok = 1, fail = 2, neutral = 3 }
+-- width of the rate window and so of the ring of buckets, seconds.
+local width = tonumber(ARGV[14])
 
-local function split(s)
-  local r = {}
-  for n in string.gmatch(s or '', '%S+') do r[#r + 1] = tonumber(n) end
-  return r
+-- five reads a bucket "second ok fail neutral slow" or the total "ok fail neutral slow
+-- fenced".
+local function five(s)
+  local a, b, c, d, e = string.match(s or '0 0 0 0 0', '^(%d+) (%d+) (%d+) (%d+) (%d+)')
+  return tonumber(a), tonumber(b), tonumber(c), tonumber(d), tonumber(e)
+end
+
+-- tally counts the call: the total always, its second's bucket only in its own era.
+local function tally(counted)
+  local slot, mine = string.format('%d', sec % width), 'w:' .. WORKER
+  local b = redis.call('HMGET', K_BUCKETS, slot, 'total', mine)
+  local at, ok, fail, neutral, slows = five(b[1])
+  local all_ok, all_fail, all_neutral, all_slow, fenced = five(b[2])
+  if at ~= sec then ok, fail, neutral, slows = 0, 0, 0, 0 end
+  local lag = slow and 1 or 0
+  all_slow = all_slow + lag
+  if counted then slows = slows + lag else fenced = fenced + 1 end
+  local one = counted and 1 or 0
+  if verdict == 'ok' then ok, all_ok = ok + one, all_ok + 1
+  elseif verdict == 'fail' then fail, all_fail = fail + one, all_fail + 1
+  else neutral, all_neutral = neutral + one, all_neutral + 1 end
+  local total = string.format('%d %d %d %d %d', all_ok, all_fail, all_neutral, all_slow, fenced)
+  if counted then
+    redis.call('HSET', K_BUCKETS, 'total', total, slot,
+      string.format('%d %d %d %d %d', sec, ok, fail, neutral, slows))
+  else
+    redis.call('HSET', K_BUCKETS, 'total', total)
+  end
+  if b[3] ~= clock[1] then redis.call('HSET', K_BUCKETS, mine, clock[1]) end
+  if slow then redis.call('HSET', K_BUCKETS, 's:' .. WORKER, clock[1]) end
+end
+
+if leased then redis.call('ZREM', K_LEASES, token) end
+
+-- The common case first: a good or neutral call of a closed circuit without failures.
+if verdict ~= 'fail' and not slow then
+  local h = redis.call('HMGET', K_STATE, 'epoch', 'state', 'fails')
+  local clean = h[1] == seen and h[2] == 'closed' and (h[3] == '0' or verdict == 'neutral')
+  if epoch == seen and (clean or (not h[1] and seen == '0' and view == '')) then
+    tally(true)
+    return { 'counted', '0', h[3] or '0', us(now), seen }
+  end
 end
 
 local c = load_circuit()
 adopt(c, seen, view)
-if leased then redis.call('ZREM', K_LEASES, token) end
 local outcome = 'counted'
 if epoch ~= c.epoch then
   outcome = 'fenced'
@@ -22,24 +61,7 @@ elseif probing then
   redis.call('ZREM', K_PROBES, token)
   if not deadline or tonumber(deadline) <= now then outcome = 'late' end
 end
-
--- Count the call: the total always, its second's bucket only in its own era.
-local width = S('rate_window')
-local slot, mine = string.format('%d', sec % width), 'w:' .. WORKER
-local b = redis.call('HMGET', K_BUCKETS, slot, 'total', mine)
-local total, bucket = split(b[2] or '0 0 0 0 0'), split(b[1] or '0 0 0 0 0')
-if bucket[1] ~= sec then bucket = { sec, 0, 0, 0, 0 } end
-local column = COLUMN[verdict]
-total[column] = total[column] + 1
-if slow then total[4] = total[4] + 1 end
-if outcome == 'counted' then
-  bucket[column + 1] = bucket[column + 1] + 1
-  if slow then bucket[5] = bucket[5] + 1 end
-else
-  total[5] = total[5] + 1
-end
-redis.call('HSET', K_BUCKETS, slot, table.concat(bucket, ' '), 'total', table.concat(total, ' '), mine, clock[1])
-if slow then redis.call('HSET', K_BUCKETS, 's:' .. WORKER, clock[1]) end
+tally(outcome == 'counted')
 
 local function remember_failure()
   local keep = math.max(S('failures'), 20)
@@ -63,9 +85,9 @@ local function sums(all)
   local calls, fails, slows = 0, 0, 0
   for i = 1, #all, 2 do
     if string.match(all[i], '^%d+$') then
-      local v = split(all[i + 1])
-      if v[1] > sec - width and v[1] <= sec and v[1] >= math.floor(c.since / 1000000) then
-        calls, fails, slows = calls + v[2] + v[3], fails + v[3], slows + v[5]
+      local at, ok, fail, _, slow_ones = five(all[i + 1])
+      if at > sec - width and at <= sec and at >= math.floor(c.since / 1000000) then
+        calls, fails, slows = calls + ok + fail, fails + fail, slows + slow_ones
       end
     end
   end
