@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"sync"
 	"testing"
@@ -51,7 +52,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	db := storetest.New(t)
 	w := &world{t: t, db: db, jobs: storetest.NewJobs(t, db), clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}}
-	w.Store = store.New(db.Pool, store.Options{Enqueuer: w.jobs, Now: w.clock.Now})
+	w.Store = store.New(db.Pool, store.Options{Enqueuer: w.jobs, Now: w.clock.Now, Log: slog.New(slog.DiscardHandler)})
 	return w
 }
 
