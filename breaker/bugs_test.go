@@ -164,7 +164,7 @@ func TestBugKeysDeletedWhileFailuresAddUpAreRestored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "redis", rigOptions{})
 	for range 4 {
-		r.call(0, Fail)
+		_ = r.call(0, Fail)
 	}
 	p, _ := r.permit(0)
 	require.NoError(t, r.client.Del(context.Background(), r.workers[0].(*Redis).circuit(charge).keys[0]).Err())
@@ -178,7 +178,7 @@ func TestBugFailoverThatLostTheLatestWritesIsRepaired(t *testing.T) {
 	r := newRig(t, "redis", rigOptions{})
 	r.trip(5)
 	r.advance(30 * time.Second)
-	r.call(0, OK)
+	_ = r.call(0, OK)
 	key := r.workers[0].(*Redis).circuit(charge).keys[0]
 	old, err := r.client.Dump(ctx, key).Result()
 	require.NoError(t, err)
@@ -209,7 +209,7 @@ func TestBugNewWorkerWhileFailuresAddUpKeepsTheCount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "redis", rigOptions{})
 	for range 3 {
-		r.call(0, Fail)
+		_ = r.call(0, Fail)
 	}
 	fresh := newRig(t, "redis", rigOptions{client: r.client})
 	require.Equal(t, 3, fresh.snap().Consecutive)
@@ -224,7 +224,7 @@ func TestBugOneWorkersClockTenMinutesAheadChangesNoTransition(t *testing.T) {
 	for i, skew := range [][]time.Duration{{0, 0}, {10 * time.Minute, 0}, {0, -10 * time.Minute}} {
 		r := newRig(t, "redis", rigOptions{workers: 2, skew: skew})
 		for n := range 5 {
-			r.call(n%2, Fail)
+			_ = r.call(n%2, Fail)
 		}
 		r.advance(29 * time.Second)
 		for w := range 2 {
@@ -267,7 +267,7 @@ func TestBugFiftyWorkersTripItWithOneEvent(t *testing.T) {
 
 func TestBugOneFailureOfOneCallAtNightStaysClosed(t *testing.T) {
 	onEach(t, rigOptions{settings: Settings{Rate: 0.5}}, func(t *testing.T, r *rig) {
-		r.call(0, Fail) // 100 % of the calls failed
+		_ = r.call(0, Fail) // 100 % of the calls failed
 		r.requireState(Closed)
 		r.advance(4 * time.Hour)
 		require.Nil(t, r.call(0, OK))
@@ -278,11 +278,11 @@ func TestBugOneFailureOfOneCallAtNightStaysClosed(t *testing.T) {
 func TestBugOneTimeoutAfterAnotherAtLowTrafficOpens(t *testing.T) {
 	onEach(t, rigOptions{settings: Settings{Rate: 0.5}}, func(t *testing.T, r *rig) {
 		for range 4 {
-			r.call(0, Fail)
+			_ = r.call(0, Fail)
 			r.requireState(Closed)
 			r.advance(3 * time.Hour) // no window forgets it
 		}
-		r.call(0, Fail)
+		_ = r.call(0, Fail)
 		r.requireState(Open)
 	})
 }

@@ -75,14 +75,14 @@ func TestEvidenceOfAnOpening(t *testing.T) {
 func TestFailuresInAWindowOpenWithSuccessesBetween(t *testing.T) {
 	onEach(t, rigOptions{settings: NonMoney()}, func(t *testing.T, r *rig) {
 		for range 4 {
-			r.call(0, Fail)
-			r.call(0, OK)
+			_ = r.call(0, Fail)
+			_ = r.call(0, OK)
 			r.advance(time.Second)
 		}
 		r.advance(57 * time.Second) // the first two are older than 60 s now
-		r.call(0, Fail)
+		_ = r.call(0, Fail)
 		r.requireState(Closed)
-		r.call(0, Fail)
+		_ = r.call(0, Fail)
 		s := r.requireState(Open)
 		require.Equal(t, ReasonWindow, s.OpenReason)
 		require.Equal(t, 120*time.Second, s.OpenUntil.Sub(s.Since))
@@ -152,7 +152,7 @@ func TestConcurrentCallsLoseNoCount(t *testing.T) {
 			for range 8 {
 				wg.Go(func() {
 					for i := range 25 {
-						r.call(w, []Verdict{OK, Fail, Neutral}[i%3])
+						_ = r.call(w, []Verdict{OK, Fail, Neutral}[i%3])
 					}
 				})
 			}

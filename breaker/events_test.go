@@ -32,7 +32,7 @@ func TestNextDeliversEachEventOnceInOrder(t *testing.T) {
 			first, pos := next(t, b, "")
 			require.Len(t, first, 1)
 			r.advance(30 * time.Second)
-			r.call(0, OK)
+			_ = r.call(0, OK)
 			second, pos := next(t, b, pos)
 			require.Len(t, second, 2)
 			require.Equal(t, []State{HalfOpen, Closed}, []State{second[0].To, second[1].To})
@@ -116,7 +116,7 @@ func TestNextWaitsOutAMissingRedis(t *testing.T) {
 	}()
 	require.Nil(t, once(t, b, Fail))
 	server.Restart()
-	eventually(t, "restored", func() bool { once(t, b, OK); return b.Degraded().IsZero() })
+	eventually(t, "restored", func() bool { _ = once(t, b, OK); return b.Degraded().IsZero() })
 	events := <-got
 	require.Equal(t, "restored", events[0].Note)
 	require.False(t, events[0].Local)

@@ -116,7 +116,7 @@ func TestB06_RememberedOpenStaysOpenWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server, b, _ := faulty(t, Settings{OpenFor: time.Hour})
 	for range 5 {
-		once(t, b, Fail)
+		_ = once(t, b, Fail)
 	}
 	require.Equal(t, Open, state(t, b).State)
 	server.Stop()
@@ -132,7 +132,7 @@ func TestB06_FailuresCountOnWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server, b, _ := faulty(t, Settings{OpenFor: time.Hour})
 	for range 3 {
-		once(t, b, Fail)
+		_ = once(t, b, Fail)
 	}
 	server.Stop()
 	require.Nil(t, once(t, b, Fail))
@@ -159,7 +159,7 @@ func TestB06_RedisRestartsEmptyWhileOpen(t *testing.T) {
 	t.Parallel()
 	server, b, _ := faulty(t, Settings{OpenFor: time.Hour})
 	for range 5 {
-		once(t, b, Fail)
+		_ = once(t, b, Fail)
 	}
 	was := state(t, b)
 	server.Stop()
@@ -180,7 +180,7 @@ func TestB06_WhatOneProcessDecidedAloneIsRestoredWhenKeysAreLost(t *testing.T) {
 	require.Nil(t, once(t, b, OK))
 	server.Stop()
 	for range 5 {
-		once(t, b, Fail)
+		_ = once(t, b, Fail)
 	}
 	require.Equal(t, Open, state(t, b).State)
 	server.Restart()
@@ -201,7 +201,7 @@ func TestB06_SharedTruthWinsOverWhatOneProcessDecidedAlone(t *testing.T) {
 	require.Nil(t, once(t, b, Fail))
 	server.Pause()
 	for range 5 {
-		once(t, b, Fail)
+		_ = once(t, b, Fail)
 	}
 	require.Equal(t, Open, state(t, b).State)
 	server.Resume()
@@ -256,9 +256,9 @@ func TestScriptsLostAreSentAgainInTheSameCall(t *testing.T) {
 func TestOneRoundTripEach(t *testing.T) {
 	t.Parallel()
 	server, b, _ := faulty(t, Settings{MaxInFlight: 10, Rate: 0.5, RampFor: time.Second})
-	once(t, b, OK)
+	_ = once(t, b, OK)
 	for range 50 {
-		once(t, b, OK)
+		_ = once(t, b, OK)
 	}
 	stats, err := server.Client().Info(context.Background(), "commandstats").Result()
 	require.NoError(t, err)
@@ -272,7 +272,7 @@ func TestBugProbeWhoseProcessIsKilledGivesItsSlotBack(t *testing.T) {
 	t.Parallel()
 	settings := Settings{Failures: 1, OpenFor: 10 * time.Millisecond, ProbeTTL: time.Second, Quorum: 1}
 	server, b, _ := faulty(t, settings)
-	once(t, b, Fail)
+	_ = once(t, b, Fail)
 	child := exec.Command(os.Args[0], "-test.run=^TestHelperHoldsAProbe$", "-test.v")
 	child.Env = append(os.Environ(), "BREAKER_HOLD_PROBE="+server.URL())
 	require.NoError(t, child.Start())

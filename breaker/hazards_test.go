@@ -131,14 +131,14 @@ func TestB03_HalfOpenHerdGetsOneProbe(t *testing.T) {
 func TestB05_DeclinesAndBadRequestsAreNeitherFailureNorHealth(t *testing.T) {
 	onEach(t, rigOptions{}, func(t *testing.T, r *rig) {
 		for range 100 {
-			r.call(0, OK) // 402
-			r.call(0, Neutral)
+			_ = r.call(0, OK) // 402
+			_ = r.call(0, Neutral)
 		}
 		require.Equal(t, "0", r.requireState(Closed).Epoch)
 		for i := range 5 { // alternating 500 and 400: the 400 does not reset the run
 			require.Equal(t, i, r.requireState(Closed).Consecutive)
-			r.call(0, Fail)
-			r.call(0, Neutral)
+			_ = r.call(0, Fail)
+			_ = r.call(0, Neutral)
 		}
 		r.requireState(Open)
 		r.advance(30 * time.Second)
@@ -157,8 +157,8 @@ func TestB05_DeclinesAndBadRequestsAreNeitherFailureNorHealth(t *testing.T) {
 func TestB06_OneSickWorkerIsNamedAndDoesNotOpenItForAll(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "redis", rigOptions{workers: 3})
-	r.call(0, OK)
-	r.call(1, OK)
+	_ = r.call(0, OK)
+	_ = r.call(1, OK)
 	for range 20 { // worker 2 alone gets NXDOMAIN
 		p, d := r.permit(2)
 		require.Nil(t, d)
@@ -175,7 +175,7 @@ func TestB06_OneSickWorkerIsNamedAndDoesNotOpenItForAll(t *testing.T) {
 	require.Equal(t, []string{"w2"}, events[0].Evidence.Workers)
 	require.Contains(t, events[0].Evidence.Description, "only worker w2 sees failures")
 
-	r.call(1, Fail) // a second worker sees it
+	_ = r.call(1, Fail) // a second worker sees it
 	require.Equal(t, []string{"w1", "w2"}, r.events()[1].Evidence.Workers)
 	r.requireState(Open)
 }
@@ -183,12 +183,12 @@ func TestB06_OneSickWorkerIsNamedAndDoesNotOpenItForAll(t *testing.T) {
 func TestB06_ALoneWorkerOpensItOnceTheOthersAreIdle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "redis", rigOptions{workers: 2})
-	r.call(0, OK)
+	_ = r.call(0, OK)
 	for range 5 {
-		r.call(1, Fail)
+		_ = r.call(1, Fail)
 	}
 	r.requireState(Closed)
 	r.advance(61 * time.Second)
-	r.call(1, Fail)
+	_ = r.call(1, Fail)
 	r.requireState(Open)
 }

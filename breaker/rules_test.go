@@ -14,10 +14,10 @@ var rates = Settings{Failures: -1, Rate: 0.5, MinCalls: 10, RateWindow: 10 * tim
 func TestFailureRateNeedsMinimumCalls(t *testing.T) {
 	onEach(t, rigOptions{settings: rates}, func(t *testing.T, r *rig) {
 		for range 9 {
-			r.call(0, Fail) // 100 %, but of nine
+			_ = r.call(0, Fail) // 100 %, but of nine
 		}
 		r.requireState(Closed)
-		r.call(0, Fail)
+		_ = r.call(0, Fail)
 		require.Equal(t, ReasonRate, r.requireState(Open).OpenReason)
 	})
 }
@@ -25,11 +25,11 @@ func TestFailureRateNeedsMinimumCalls(t *testing.T) {
 func TestFailureRateForgetsOldSeconds(t *testing.T) {
 	onEach(t, rigOptions{settings: rates}, func(t *testing.T, r *rig) {
 		for range 9 {
-			r.call(0, Fail)
+			_ = r.call(0, Fail)
 		}
 		r.advance(10 * time.Second)
 		for i := range 18 {
-			r.call(0, []Verdict{OK, OK, Fail}[i%3])
+			_ = r.call(0, []Verdict{OK, OK, Fail}[i%3])
 		}
 		s := r.requireState(Closed)
 		require.Equal(t, Counts{OK: 12, Fail: 6}, s.Window)
@@ -40,13 +40,13 @@ func TestFailureRateForgetsOldSeconds(t *testing.T) {
 func TestFailureRateIgnoresNeutralCalls(t *testing.T) {
 	onEach(t, rigOptions{settings: rates}, func(t *testing.T, r *rig) {
 		for range 100 {
-			r.call(0, Neutral)
+			_ = r.call(0, Neutral)
 		}
 		for range 9 {
-			r.call(0, Fail)
+			_ = r.call(0, Fail)
 		}
 		r.requireState(Closed) // neutral calls are none of the ten
-		r.call(0, Fail)
+		_ = r.call(0, Fail)
 		r.requireState(Open)
 	})
 }
@@ -54,13 +54,13 @@ func TestFailureRateIgnoresNeutralCalls(t *testing.T) {
 func TestFailureRateStartsAfreshWhenItCloses(t *testing.T) {
 	onEach(t, rigOptions{settings: Settings{Failures: -1, Rate: 0.5, MinCalls: 10, OpenFor: time.Millisecond}}, func(t *testing.T, r *rig) {
 		for range 10 {
-			r.call(0, Fail)
+			_ = r.call(0, Fail)
 		}
 		r.requireState(Open)
 		r.advance(time.Millisecond) // the same second
-		r.call(0, OK)
+		_ = r.call(0, OK)
 		require.Zero(t, r.requireState(Closed).Window.Fail)
-		r.call(0, Fail)
+		_ = r.call(0, Fail)
 		r.requireState(Closed)
 	})
 }
@@ -189,13 +189,13 @@ func TestQuorumOfTwoWorkers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "redis", rigOptions{workers: 3, settings: rates})
 	for range 10 {
-		r.call(0, OK)
+		_ = r.call(0, OK)
 	}
 	for range 20 {
-		r.call(1, Fail)
+		_ = r.call(1, Fail)
 	}
 	r.requireState(Closed)
 	require.Equal(t, KindBadWorker, r.events()[0].Kind)
-	r.call(2, Fail)
+	_ = r.call(2, Fail)
 	require.Equal(t, ReasonRate, r.requireState(Open).OpenReason)
 }

@@ -1,6 +1,9 @@
 package breaker
 
-import "time"
+import (
+	"sort"
+	"time"
+)
 
 // Snapshot is a circuit as it is now. Taking one changes nothing.
 type Snapshot struct {
@@ -62,4 +65,53 @@ func moment(us int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(us)
+}
+
+// snapshot is the circuit as it is.
+func (c *circuit) snapshot(k Key, now int64) Snapshot {
+	s := c.view.snapshot(k, c.set, now)
+	for token, until := range c.probes {
+		if until > now {
+			s.Probes = append(s.Probes, Lease{Token: token, Until: moment(until)})
+		}
+	}
+	s.ProbesHeld = len(s.Probes)
+	for _, until := range c.leases {
+		if until > now {
+			s.InFlight++
+		}
+	}
+	for _, f := range c.failures[:min(20, len(c.failures))] {
+		s.Recent = append(s.Recent, parseFailure(f))
+	}
+	if len(s.Recent) > 0 {
+		s.LastError = s.Recent[0].Class
+	}
+	s.Window, s.Total = c.sums(now), c.total
+	for w, sec := range c.workers {
+		if now/1e6-sec <= forgotten {
+			s.Workers = append(s.Workers, Seen{Worker: w, At: moment(sec * 1e6)})
+		}
+	}
+	s.order()
+	return s
+}
+
+// snapshot shows what a view knows.
+func (v view) snapshot(k Key, set Settings, now int64) Snapshot {
+	s := Snapshot{Key: k, State: v.state, Epoch: v.epoch, Since: moment(v.since), Consecutive: v.fails,
+		OpenReason: v.why, Reopens: v.reopens, Settings: set}
+	if v.state == Open {
+		s.OpenUntil = moment(v.til)
+	}
+	if v.mode != "" && (v.modeTil == 0 || now < v.modeTil) {
+		s.Mode, s.ModeUntil = v.mode, moment(v.modeTil)
+	}
+	return s
+}
+
+// order makes a snapshot's lists stable.
+func (s *Snapshot) order() {
+	sort.Slice(s.Workers, func(i, j int) bool { return s.Workers[i].Worker < s.Workers[j].Worker })
+	sort.Slice(s.Probes, func(i, j int) bool { return s.Probes[i].Token < s.Probes[j].Token })
 }
