@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -137,13 +136,13 @@ func TestExponentsAreISO(t *testing.T) {
 		"BHD": 3, "IQD": 3, "JOD": 3, "KWD": 3, "LYD": 3, "OMR": 3, "TND": 3, "CLF": 4, "UYW": 4,
 	}
 	for _, code := range currency.GetCurrencyCodes() {
-		exp, ok := Exponent(code)
+		got, ok := Exponent(code)
 		require.True(t, ok)
-		if special, is := want[code]; is {
-			require.Equal(t, special, exp, code)
-		} else {
-			require.Equal(t, 2, exp, code)
+		iso, special := want[code]
+		if !special {
+			iso = 2
 		}
+		require.Equal(t, iso, got, code)
 	}
 	for _, code := range []string{"", "EU", "eur", "EURO", "XXX", "ZZZ"} {
 		_, ok := Exponent(code)
@@ -189,7 +188,7 @@ func FuzzDecimalToMinor(f *testing.F) {
 		minor, err := DecimalToMinor(text, code)
 		if err != nil {
 			var fe *FieldError
-			require.True(t, errors.As(err, &fe))
+			require.ErrorAs(t, err, &fe)
 			return
 		}
 		require.True(t, minor > 0 && minor <= MaxAmount)

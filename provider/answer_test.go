@@ -177,7 +177,7 @@ func TestB01_CancellationIsJudgedByOurContext(t *testing.T) {
 		t.Run(name+"/not sent", func(t *testing.T) {
 			t.Parallel()
 			connected := make(chan struct{}, 1)
-			srv := newRaw(t, func(c *rawConn) { connected <- struct{}{}; <-t.Context().Done() })
+			srv := newRaw(t, func(*rawConn) { connected <- struct{}{}; <-t.Context().Done() })
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go func() { <-connected; cancel(cause) }() // during the TLS handshake
 			c := newTestCaller(t, testSettings(strings.Replace(srv.url, "http:", "https:", 1)), CallerOptions{})

@@ -19,7 +19,8 @@ import (
 // silent it never answers.
 func fakeDNS(t *testing.T, silent bool, addrs ...net.IP) *net.Resolver {
 	t.Helper()
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	var lc net.ListenConfig
+	pc, err := lc.ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pc.Close() })
 	go func() {
@@ -89,8 +90,9 @@ func blackHole(t *testing.T, ip net.IP) int {
 		port = b.Port
 	}
 	addr := net.JoinHostPort(ip.String(), strconv.Itoa(port))
+	d := net.Dialer{Timeout: 200 * time.Millisecond}
 	for range 8 { // fill the queue; the first that hangs proves that it is full
-		c, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
+		c, err := d.DialContext(t.Context(), "tcp", addr)
 		if err != nil {
 			return port
 		}
@@ -136,8 +138,7 @@ func TestC15_NothingWasSent(t *testing.T) {
 	})
 	t.Run("connection refused", func(t *testing.T) {
 		t.Parallel()
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		l := listen(t, "127.0.0.1:0")
 		require.NoError(t, l.Close())
 		c := newTestCaller(t, testSettings("http://"+l.Addr().String()), CallerOptions{})
 		requireNotSent(t, c.Do(t.Context(), post()), ReasonDial)
@@ -197,8 +198,7 @@ func TestC15_IPv6BlackHoleThenIPv4Works(t *testing.T) {
 	t.Parallel()
 	v6 := net.ParseIP("::1")
 	port := blackHole(t, v6)
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	require.NoError(t, err)
+	l := listen(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	serveRaw(t, l, "", func(c *rawConn) { c.request(); c.reply(okReply) })
 	c := newTestCaller(t, testSettings("http://pay.provider.test:"+strconv.Itoa(port)),
 		CallerOptions{Resolver: fakeDNS(t, false, v6, net.IPv4(127, 0, 0, 1))})

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -87,7 +88,9 @@ func TestC02_StandardClientWouldResend(t *testing.T) {
 	tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool}}
 	t.Cleanup(tr.CloseIdleConnections)
 	client := &http.Client{Transport: tr, Timeout: 2 * time.Second}
-	res, err := client.Post(srv.url, "application/json", http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.url, http.NoBody)
+	require.NoError(t, err)
+	res, err := client.Do(req)
 	if err == nil {
 		_ = res.Body.Close()
 	}
@@ -104,7 +107,9 @@ func TestC02_ChargesSpeakHTTP1UnlessToldOtherwise(t *testing.T) {
 		srv.EnableHTTP2 = true
 		srv.StartTLS()
 		t.Cleanup(srv.Close)
-		o.TLS = srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		roots := x509.NewCertPool()
+		roots.AddCert(srv.Certificate())
+		o.TLS = &tls.Config{RootCAs: roots}
 		c := newTestCaller(t, testSettings(srv.URL), o)
 		for range 2 {
 			ex := c.Do(t.Context(), post())

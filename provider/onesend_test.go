@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -66,7 +67,7 @@ func TestC01_OneSendWhenAWarmConnectionIsCut(t *testing.T) {
 	for _, idle := range []int{1, 5} {
 		for _, how := range []string{"FIN", "RST"} {
 			for _, scheme := range []string{"http", "https"} {
-				t.Run(strings.Join([]string{how, scheme, string(rune('0' + idle))}, "/"), func(t *testing.T) {
+				t.Run(strings.Join([]string{how, scheme, strconv.Itoa(idle)}, "/"), func(t *testing.T) {
 					t.Parallel()
 					k := &cutter{warm: idle, reset: how == "RST", allWarm: make(chan struct{})}
 					var srv *rawServer

@@ -39,16 +39,22 @@ type rawConn struct {
 // newRaw serves every connection with serve, in a goroutine of its own.
 func newRaw(t *testing.T, serve func(c *rawConn)) *rawServer {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := listen(t, "127.0.0.1:0")
 	return serveRaw(t, l, "http://"+l.Addr().String(), serve)
+}
+
+func listen(t *testing.T, addr string) net.Listener {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", addr)
+	require.NoError(t, err)
+	return l
 }
 
 // newRawTLS is newRaw behind TLS.
 func newRawTLS(t *testing.T, conf *tls.Config, serve func(c *rawConn)) *rawServer {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := listen(t, "127.0.0.1:0")
 	return serveRaw(t, tls.NewListener(l, conf), "https://"+l.Addr().String(), serve)
 }
 

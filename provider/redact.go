@@ -15,14 +15,14 @@ const Redacted = "[redacted]"
 // maxRedactedRaw caps Object.Raw.
 const maxRedactedRaw = 16 << 10
 
-const secretNames = `(?:[a-z0-9_-]*[_-])?(?:password|passwd|secret|token|authorization|api[_-]?key|cvc2?|cvv2?|csc|card[_-]?number|pan|pin|private[_-]?key)`
+const hiddenNames = `(?:[a-z0-9_-]*[_-])?(?:password|passwd|secret|token|authorization|api[_-]?key|cvc2?|cvv2?|csc|card[_-]?number|pan|pin|private[_-]?key)`
 
 // secretName matches names of JSON members whose value is never stored.
-var secretName = regexp.MustCompile(`(?i)^` + secretNames + `$`)
+var secretName = regexp.MustCompile(`(?i)^` + hiddenNames + `$`)
 
 // secretMember matches such a member in text that only looks like JSON: a body cut
 // short still shows its secrets. The value may be cut too.
-var secretMember = regexp.MustCompile(`(?i)("` + secretNames + `"\s*:\s*)(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^\s",}\]][^\s,}\]]*)`)
+var secretMember = regexp.MustCompile(`(?i)("` + hiddenNames + `"\s*:\s*)(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^\s",}\]][^\s,}\]]*)`)
 
 // secretText matches secrets by their look, wherever they stand.
 var secretText = regexp.MustCompile(`(?i)\b(bearer\s+[a-z0-9._~+/=-]{8,}|basic\s+[a-z0-9+/=]{12,}|(sk|rk|pk|whsec)_[a-z0-9_]{8,}|eyJ[a-z0-9_-]{8,}\.[a-z0-9_-]{4,}\.[a-z0-9_-]*)`)
@@ -155,7 +155,7 @@ func (r *jsonRedactor) write(v any) {
 }
 
 func (r *jsonRedactor) container(open json.Delim, secret bool, depth int) error {
-	r.out.WriteByte(byte(open))
+	r.out.WriteString(open.String())
 	for i := 0; r.dec.More(); i++ {
 		if i > 0 {
 			r.out.WriteByte(',')
@@ -179,7 +179,8 @@ func (r *jsonRedactor) container(open json.Delim, secret bool, depth int) error 
 	if err != nil {
 		return err
 	}
-	d, _ := end.(json.Delim)
-	r.out.WriteByte(byte(d))
+	if d, ok := end.(json.Delim); ok {
+		r.out.WriteString(d.String())
+	}
 	return nil
 }

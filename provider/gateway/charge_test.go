@@ -226,7 +226,8 @@ func TestM02_ThreeDecimalsOnTheWire(t *testing.T) {
 	t.Parallel()
 	body, err := newFake(t).adapter(t).Freeze(provider.ChargeRequest{PaymentID: "p1", Money: provider.Money{Amount: 18600, Currency: "KWD"}})
 	require.NoError(t, err)
-	require.Equal(t, `{"reference":"p1","amount":18600,"currency":"KWD"}`, string(body))
+	want := `{"reference":"p1","amount":18600,"currency":"KWD"}`
+	require.Equal(t, want, string(body))
 }
 
 // 2^53+1 survives only where no float is in the way.
@@ -244,7 +245,8 @@ func TestFreezeCarriesEverything(t *testing.T) {
 		PaymentID: "p1", OrderRef: "o1", Money: asked, Description: "Zwei <Karten> & \"mehr\"", CustomerName: "Олена\xff", CustomerEmail: "o@example.com",
 	})
 	require.NoError(t, err)
-	require.Equal(t, `{"reference":"p1","amount":4900,"currency":"EUR","description":"Zwei <Karten> & \"mehr\"","order_ref":"o1","customer":{"name":"Олена\ufffd","email":"o@example.com"}}`, string(body))
+	want := `{"reference":"p1","amount":4900,"currency":"EUR","description":"Zwei <Karten> & \"mehr\"","order_ref":"o1","customer":{"name":"Олена\ufffd","email":"o@example.com"}}`
+	require.Equal(t, want, string(body))
 	_, err = a.Freeze(provider.ChargeRequest{PaymentID: "p1", Money: asked, Description: strings.Repeat("x", 501)})
 	require.ErrorContains(t, err, "description")
 }

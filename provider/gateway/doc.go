@@ -25,6 +25,12 @@
 //	429 with Retry-After (seconds or HTTP-date); not executed
 //	5xx {"error":{…}} or anything a proxy makes up: the truth is unknown
 //
+// Decline codes: card_declined, insufficient_funds, expired_card, do_not_honor,
+// incorrect_cvc, lost_card, stolen_card, limit_exceeded, fraud_suspected,
+// payment_declined. They mean "declined" in whatever status they come; a 402 means it
+// with any code. The two idempotency codes, and already_processed and
+// duplicate_payment (the payment exists: look it up), count under any 4xx.
+//
 // The same key and body within the key's life (24 h) returns the stored answer,
 // 500s included, with "Idempotent-Replayed: true".
 //
@@ -39,6 +45,10 @@
 //	GET /payments?created_from=T&created_to=T&cursor=C&limit=N
 //	                                       200 {"data":[…],"next":"cursor or empty"}, oldest first,
 //	                                       created_from inclusive, created_to exclusive, limit ≤ 200
+//
+// The two filtered lists answer in one page. An answer names its reference and, at a
+// provider with keys, its idempotency_key; one that names another payment than the one
+// asked about is not believed.
 //
 // A provider may do without keys (it ignores Idempotency-Key) or without any way
 // of asking (405 on every GET /payments); the adapter's configuration says so.
@@ -56,6 +66,6 @@
 //	Fusebox-Signature: t=UNIX,v1=HEX[,v1=HEX…]
 //
 // where HEX is HMAC-SHA256 of "UNIX.body" under the secret, lower or upper case.
-// Tolerance 300 s both ways. Deliveries come at least once, in any order, until a
-// 2xx answer.
+// At most 16 v1 entries are looked at. Tolerance 300 s both ways, inclusive.
+// Deliveries come at least once, in any order, until a 2xx answer.
 package gateway

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -318,7 +317,7 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 	from, _ := strconv.Atoi(q.Get("cursor"))
 	next := ""
 	if limit > 0 && from+limit < len(hits) {
-		next = fmt.Sprint(from + limit)
+		next = strconv.Itoa(from + limit)
 		hits = hits[:from+limit]
 	}
 	reply(w, http.StatusOK, map[string]any{"data": append([]map[string]any{}, hits[min(from, len(hits)):]...), "next": next})

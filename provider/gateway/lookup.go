@@ -173,8 +173,8 @@ func (r *round) conclude() {
 		r.Verdict, r.Reason = provider.LookupFound, provider.ReasonFound
 	case r.asked > 0 && r.vanished:
 		// The provider gave us an id once and now knows neither it nor our reference. That
-		// is a contradiction for a person, not the absence of a charge.
-		r.Reason, r.Alert = provider.ReasonVanished, provider.AlertContract
+		// is lag or a contradiction, not the absence of a charge.
+		r.Reason = provider.ReasonVanished
 	case r.asked > 0:
 		r.Verdict, r.Reason = provider.LookupAbsent, provider.ReasonNotFound
 	}

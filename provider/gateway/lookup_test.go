@@ -78,7 +78,7 @@ func TestLookupCombinesTheWays(t *testing.T) {
 		{"a duplicate shows by reference only", found, nobody, says(200, listOf(pay1, pay2)), provider.LookupFound, provider.ByID, provider.ReasonFound, "", 2, "id reference"},
 		{"found stays found when the rest is down", found, nobody, down, provider.LookupFound, provider.ByID, provider.ReasonFound, "", 1, "id reference reference reference"},
 		{"the key is forgotten, the reference is not", gone, nobody, says(200, listOf(pay1)), provider.LookupFound, provider.ByReference, provider.ReasonFound, "", 1, "id key reference"},
-		{"an id once given has vanished", gone, nobody, nobody, provider.LookupNoAnswer, provider.ByReference, provider.ReasonVanished, provider.AlertContract, 0, "id key reference"},
+		{"an id once given has vanished", gone, nobody, nobody, provider.LookupNoAnswer, provider.ByReference, provider.ReasonVanished, "", 0, "id key reference"},
 		{"half an absence is none", gone, nobody, down, provider.LookupNoAnswer, provider.ByReference, "http_503", "", 0, "id key reference reference reference"},
 		{"down is asked by one way", down, nobody, nobody, provider.LookupNoAnswer, provider.ByID, "http_503", "", 0, "id id id"},
 		{"forbidden ends the round", says(403, `{}`), found, found, provider.LookupNoAnswer, provider.ByID, provider.ReasonForbidden, provider.AlertConfig, 0, "id"},

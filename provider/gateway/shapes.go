@@ -37,8 +37,6 @@ type payment struct {
 	CreatedAt      string    `json:"created_at"`
 	IdempotencyKey string    `json:"idempotency_key"`
 	Error          *apiError `json:"error"`
-	FailureCode    string    `json:"failure_code"`
-	FailureMessage string    `json:"failure_message"`
 }
 
 type apiError struct {
@@ -90,14 +88,12 @@ func (p payment) object(raw []byte) provider.Object {
 	o := provider.Object{
 		ID: p.ID, Reference: p.Reference, OperationKey: p.IdempotencyKey,
 		Status: p.Status, Outcome: outcomes[p.Status],
-		Money:  provider.Money{Amount: int64(p.Amount), Currency: p.Currency},
-		Reason: p.FailureCode, Message: p.FailureMessage,
+		Money:     provider.Money{Amount: int64(p.Amount), Currency: p.Currency},
 		CreatedAt: created, Raw: provider.RedactRaw(raw),
 	}
 	if p.Error != nil {
-		o.Reason, o.Message = p.Error.Code, p.Error.Message
+		o.Reason, o.Message = p.Error.Code, message(p.Error.Message)
 	}
-	o.Message = message(o.Message)
 	return o
 }
 
