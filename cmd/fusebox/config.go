@@ -182,6 +182,9 @@ func (c config) validateProviders() error {
 func settingNames(name string, err error) error {
 	var errs []error
 	for _, fe := range fieldErrors(err) {
+		if fe.Field == "name" { // the other settings cannot even be named
+			return fmt.Errorf("FUSEBOX_PROVIDERS: %q %s", name, fe.Reason)
+		}
 		errs = append(errs, fmt.Errorf("%s%s: %s", providerPrefix(name), strings.ToUpper(fe.Field), fe.Reason))
 	}
 	if len(errs) == 0 {
