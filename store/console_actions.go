@@ -42,12 +42,16 @@ func (s *Store) SyncNow(ctx context.Context, actionID uuid.UUID, providerName st
 func (s *Store) ReapplyWebhook(ctx context.Context, actionID uuid.UUID, eventID int64, parse func(raw []byte) ([]provider.Event, error), by Actor) (string, error) {
 	var state, earlier string
 	err := s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		before, err := lockInbox(ctx, tx, eventID)
+		in, err := lockEntry(ctx, tx, eventID)
 		if err != nil {
 			return err
 		}
-		if before == "rejected" || before == "unparsed" {
-			return ErrNotAllowed
+		if in.state == inboxRejected || in.state == inboxUnparsed {
+			// Unless this very action made it so: then its result is the answer.
+			if earlier, err = actionResult(ctx, tx, actionID); err != nil {
+				return err
+			}
+			return errRepeated
 		}
 		if state, err = s.ApplyWebhook(ctx, tx, eventID, parse); err != nil {
 			return err
@@ -63,7 +67,7 @@ func (s *Store) ReapplyWebhook(ctx context.Context, actionID uuid.UUID, eventID 
 			return errRepeated
 		}
 		return s.Audit(ctx, tx, by, "webhook.reapply", target, "",
-			map[string]any{"state": before}, map[string]any{"state": state})
+			map[string]any{"state": in.state}, map[string]any{"state": state})
 	})
 	if errors.Is(err, errRepeated) {
 		return earlier, nil
@@ -74,7 +78,11 @@ func (s *Store) ReapplyWebhook(ctx context.Context, actionID uuid.UUID, eventID 
 	return state, nil
 }
 
-func lockInbox(ctx context.Context, tx pgx.Tx, id int64) (state string, err error) {
-	err = tx.QueryRow(ctx, `SELECT state FROM webhook_events WHERE id = $1 FOR UPDATE`, id).Scan(&state)
-	return state, notFound(err)
+// actionResult reads what an action id was claimed with. ErrNotAllowed: it never was.
+func actionResult(ctx context.Context, tx pgx.Tx, id uuid.UUID) (result string, err error) {
+	err = tx.QueryRow(ctx, `SELECT result FROM console_actions WHERE id = $1`, id).Scan(&result)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", ErrNotAllowed
+	}
+	return result, err
 }

@@ -106,7 +106,7 @@ func (s *Server) checkCheckout(ctx context.Context, v *views.CheckoutView) (view
 	if _, ok := s.settings(v.Provider); !ok {
 		v.Errors["provider"] = views.T(ctx, "checkout.bad.provider")
 	}
-	if n := utf8.RuneCountInString(v.Name); n == 0 || n > 200 || strings.ContainsRune(v.Name, 0) || !utf8.ValidString(v.Name) {
+	if n := utf8.RuneCountInString(v.Name); n == 0 || n > 200 {
 		v.Errors["name"] = views.T(ctx, "checkout.bad.name")
 	}
 	if a, err := mail.ParseAddress(v.Email); err != nil || a.Address != v.Email || len(v.Email) > 200 {

@@ -60,6 +60,14 @@ func (s *Server) registerDemo() {
 	s.public.GET(views.PathCheckout+"/:id", s.receiptPage)
 	s.console.GET(views.PathFaults, s.faultsPage)
 	s.console.POST(views.PathFaults, s.postFault)
+	// Where people look for them when they know the demo by its name.
+	s.public.Any("/demo/checkout", moved(views.PathCheckout))
+	s.public.GET("/demo", moved(views.PathFaults))
+}
+
+// moved sends a request on, with its method and body.
+func moved(to string) echo.HandlerFunc {
+	return func(c echo.Context) error { return c.Redirect(http.StatusPermanentRedirect, to) }
 }
 
 // idParam reads the :id of a path. What is no id names nothing: 404.

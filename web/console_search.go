@@ -17,13 +17,9 @@ func (s *Server) searchPage(c echo.Context) error {
 		return invalid("q", "is longer than 200 characters")
 	}
 	ctx := s.viewContext(c)
-	// A text with a NUL or broken UTF-8 names nothing, and Postgres would refuse it.
-	var found store.Found
-	if q == strings.ReplaceAll(strings.ToValidUTF8(q, ""), "\x00", "") {
-		var err error
-		if found, err = s.cfg.Store.Search(ctx, q, parseMoney(q, "")); err != nil {
-			return err
-		}
+	found, err := s.cfg.Store.Search(ctx, q, parseMoney(q, ""))
+	if err != nil {
+		return err
 	}
 	if found.Total() == 1 && !found.More {
 		return c.Redirect(http.StatusSeeOther, onlyHit(found))

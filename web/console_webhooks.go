@@ -253,9 +253,6 @@ func (s *Server) postReapply(c echo.Context) error {
 	if err != nil {
 		return &badRequest{"action_id", "is missing; open the action again"}
 	}
-	if !reappliable(e) {
-		return s.renderReapply(c, http.StatusConflict, e)
-	}
 	a, ok := s.cfg.Registry.Get(e.Provider)
 	if !ok {
 		return invalid("provider", "is not configured any more")
