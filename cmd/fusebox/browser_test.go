@@ -149,7 +149,7 @@ func (b *browser) sees(within time.Duration, selector, want string) {
 // signIn fills in the form and waits for the overview.
 func (b *browser) signIn(email, password string) {
 	b.t.Helper()
-	b.open("/sign-in")
+	b.open("/signin")
 	b.run(
 		chromedp.SendKeys(chromedp.CSS(`input[name=email]`), email),
 		chromedp.SendKeys(chromedp.CSS(`input[name=password]`), password),

@@ -51,7 +51,7 @@ func TestItem03CallsOutOfTheRequest(t *testing.T) {
 		slowest = max(slowest, time.Since(started))
 		require.Equal(t, http.StatusAccepted, status, body)
 		started = time.Now()
-		resp, err := http.Get(w.url + "/sign-in")
+		resp, err := http.Get(w.url + "/signin")
 		require.NoError(t, err)
 		_ = resp.Body.Close()
 		slowest = max(slowest, time.Since(started))

@@ -14,12 +14,12 @@ import (
 )
 
 // screens are the pages `make screenshots` takes pictures of, with a real demo behind
-// them. A path of "" is filled in from the database of the demo at run time.
+// them. The payment's path is found in the list of unknown or settled ones.
 var screens = []struct{ name, path string }{
-	{"overview", "/"}, {"payments", "/payments"}, {"payments-unknown", "/payments?status=unknown"},
-	{"payment", ""}, {"providers", "/providers"}, {"queues", "/queues"}, {"webhooks", "/webhooks"},
-	{"runs", "/runs"}, {"wallets", "/wallets"}, {"audit", "/audit"}, {"alerts", "/alerts"},
-	{"checkout", "/demo/checkout"}, {"demo-panel", "/demo"},
+	{"overview", "/"}, {"payments", "/payments"}, {"queue", "/queue"}, {"payment", ""},
+	{"providers", "/providers"}, {"queues", "/queues"}, {"webhooks", "/webhook-log"},
+	{"reconciliation", "/reconciliation"}, {"wallets", "/wallets"}, {"audit", "/audit"}, {"alerts", "/alerts"},
+	{"checkout", "/checkout"}, {"faults", "/demo/faults"}, {"search", "/search?q=nothing"}, {"not-found", "/payments/nothing"},
 }
 
 // demoInfo is what `fusebox demo --info` writes.
@@ -59,7 +59,11 @@ func TestScreenshots(t *testing.T) {
 	info, _ := startDemo(t)
 	b := newBrowser(t, info.URL)
 	b.signIn(info.Email, info.Password)
+	payment := b.somePayment()
 	for _, s := range screens {
+		if s.path == "" {
+			s.path = payment
+		}
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1280, 360} {
 				b.picture(dir, s.name, s.path, scheme, width)
@@ -81,4 +85,20 @@ func (b *browser) picture(dir, name, path, scheme string, width int64) {
 	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	require.NoError(b.t, err)
 	require.NoError(b.t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%s-%d.png", name, scheme, width)), png, 0o644))
+}
+
+// somePayment is the path of a payment with a story: the first that needs an answer,
+// else the first of the list.
+func (b *browser) somePayment() string {
+	b.t.Helper()
+	for _, list := range []string{"/queue", "/payments"} {
+		b.open(list)
+		href, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`(document.querySelector("td.main a") || {getAttribute: () => ""}).getAttribute("href")`))
+		require.NoError(b.t, err)
+		if href != "" {
+			return href
+		}
+	}
+	b.t.Fatal("the demo has no payment yet")
+	return ""
 }
