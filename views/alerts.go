@@ -38,9 +38,17 @@ func alertLink(a AlertRow) templ.SafeURL {
 // kind, else in the words it was stored with.
 func alertTitle(ctx context.Context, a AlertRow) string {
 	if id := "alert." + a.Kind; messages.Has(id) {
-		return T(ctx, id, "Provider", a.Provider)
+		return T(ctx, id, "Provider", a.Provider, "Class", Opt(ctx, "class.", a.Class))
 	}
 	return a.Title
+}
+
+// alertDetail is the fact behind an alert; a circuit's is a reason we have words for.
+func alertDetail(ctx context.Context, a AlertRow) string {
+	if a.Class != "" {
+		return Opt(ctx, "circuit.reason.", a.Detail)
+	}
+	return a.Detail
 }
 
 // dash stands for nothing in a table cell.

@@ -81,6 +81,7 @@ type AlertRow struct {
 	Severity  string
 	Kind      string
 	Provider  string
+	Class     string // of the circuit, when it is about one
 	Title     string
 	Detail    string
 	PaymentID string

@@ -25,7 +25,7 @@ type Page struct {
 	Query    string // content of the search box
 	Banners  BannerView
 	Flashes  []components.FlashProps
-	Waiting  string // count beside "Needs an answer"; empty: none
+	Waiting  WaitingView
 	Demo     bool
 	DemoNote string
 	Version  string
@@ -45,6 +45,9 @@ type BannerView struct {
 	Items []Banner
 	Rev   string
 }
+
+// WaitingView is how many payments need an answer; empty: none.
+type WaitingView struct{ Count, Rev string }
 
 // navItem is one link of the rail.
 type navItem struct{ key, href, icon string }

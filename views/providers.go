@@ -2,9 +2,12 @@ package views
 
 import (
 	"context"
+	"net/url"
 	"sort"
 	"strconv"
 	"time"
+
+	"github.com/a-h/templ"
 
 	"fusebox/views/components"
 	"fusebox/views/messages"
@@ -70,6 +73,7 @@ type EvidenceView struct {
 	Workers  int
 	Samples  []string // payment ids
 	Actor    string
+	Reopened int // failed probes since
 }
 
 // ClassCount is how often a kind of error was seen.
@@ -147,6 +151,15 @@ func (c ClassCount) words(ctx context.Context) string {
 	return Opt(ctx, "reason.", c.Class) + " × " + strconv.Itoa(c.Count)
 }
 
+// sampleHref leads to a failed call's payment. A status circuit's sample may also be
+// a reconciliation run, which the search tells apart.
+func sampleHref(class, id string) templ.SafeURL {
+	if class == "charge" {
+		return safe(PaymentPath(id))
+	}
+	return safe(PathSearch + "?q=" + url.QueryEscape(id))
+}
+
 // short is the readable end of a long id.
 func short(id string) string {
 	if len(id) <= 12 {
@@ -161,6 +174,9 @@ func (c CircuitView) lead(ctx context.Context) string {
 	case "open":
 		if c.OpenUntil.IsZero() {
 			return T(ctx, "circuit.lead.open_forever")
+		}
+		if !c.OpenUntil.After(messages.From(ctx).Now) {
+			return T(ctx, "circuit.lead.open_due")
 		}
 		return T(ctx, "circuit.lead.open", "Time", messages.Clock(ctx, c.OpenUntil), "In", messages.Relative(ctx, c.OpenUntil))
 	case "half_open":

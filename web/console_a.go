@@ -35,6 +35,7 @@ func registerConsoleA(s *Server) {
 	s.console.GET("/live", s.liveStream)
 	s.console.GET("/live/revs", s.liveRevs)
 	s.console.GET("/banners", s.bannersFragment)
+	s.console.GET("/waiting", s.waitingFragment)
 	s.console.GET("/", s.overviewPage)
 	s.console.GET(views.PathAlerts, s.alertsPage)
 	s.console.GET(views.PathProviders, s.providersPage)

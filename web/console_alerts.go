@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
@@ -81,6 +82,10 @@ func alertRows(list []store.Alert) []views.AlertRow {
 	for i, a := range list {
 		rows[i] = views.AlertRow{ID: a.ID, Severity: a.Severity, Kind: a.Kind, Provider: a.Provider, Title: a.Title,
 			Detail: a.Detail, At: a.CreatedAt, Delivered: a.DeliveredAt}
+		if circuit, ok := strings.CutPrefix(a.DedupeKey, "circuit:"); ok {
+			_, class, _ := strings.Cut(circuit, "/")
+			rows[i].Class, _, _ = strings.Cut(class, ":")
+		}
 		if a.PaymentID != nil {
 			rows[i].PaymentID = a.PaymentID.String()
 		}

@@ -99,7 +99,7 @@ func (b *nowBoard) watch(ctx context.Context) []string {
 	parts := map[string]any{
 		topicOverview: []any{r.overviewFacts(), r.health, r.queues, r.circuits, r.switches},
 		"providers":   []any{r.health, r.queues, r.circuits, r.switches, r.history},
-		topicBanners:  []any{r.openCircuits(), r.degraded.IsZero(), r.overview.AgedUnknown, r.switches},
+		topicBanners:  []any{r.openCircuits(), r.degraded.IsZero(), r.overview.AgedUnknown, r.waiting(), r.switches},
 	}
 	var changed []string
 	b.mu.Lock()
@@ -163,7 +163,7 @@ func (b *nowBoard) read(ctx context.Context) (*reading, error) {
 	for _, p := range switches {
 		r.switches[p.Provider] = p
 	}
-	if r.history, err = st.BreakerHistory(ctx, 8); err != nil {
+	if r.history, err = st.BreakerHistory(ctx, keptTransitions); err != nil {
 		return nil, err
 	}
 	for _, p := range b.s.cfg.Providers {
@@ -311,14 +311,25 @@ func (s *Server) bannersFragment(c echo.Context) error {
 }
 
 // waiting is the count beside "Needs an answer".
-func (s *Server) waiting(ctx context.Context) string {
+func (s *Server) waiting(ctx context.Context) views.WaitingView {
+	v := views.WaitingView{Rev: s.a.hub.rev(topicBanners)}
 	r, err := s.a.now.get(ctx)
 	if err != nil {
-		return ""
+		return v
 	}
-	n := r.overview.UnknownCount() + r.overview.NeedsReview
-	if n == 0 {
-		return ""
+	if n := r.waiting(); n > 0 {
+		v.Count = messages.Num(ctx, int64(n))
 	}
-	return messages.Num(ctx, int64(n))
+	return v
+}
+
+// waiting is how many payments a person has to look at.
+func (r *reading) waiting() int { return r.overview.UnknownCount() + r.overview.NeedsReview }
+
+func (s *Server) waitingFragment(c echo.Context) error {
+	return s.fragment(c, topicBanners, func(ctx context.Context, rev string) (templ.Component, error) {
+		v := s.waiting(ctx)
+		v.Rev = rev
+		return views.Waiting(v), nil
+	})
 }

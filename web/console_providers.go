@@ -15,8 +15,13 @@ import (
 	"fusebox/views/messages"
 )
 
-// shownErrors is how many of a circuit's latest failures the page lists.
-const shownErrors = 5
+// How much of a circuit's past the page lists, and how much is read to find out why
+// it opened in the first place.
+const (
+	shownErrors      = 5
+	shownTransitions = 6
+	keptTransitions  = 24
+)
 
 // providersPage shows every provider's circuits and bulkheads.
 func (s *Server) providersPage(c echo.Context) error {
@@ -74,15 +79,42 @@ func circuitView(ctx context.Context, r *reading, k breaker.Key, limit int) view
 		if e.Provider != k.Name || e.Class != k.Class {
 			continue
 		}
-		v.History = append(v.History, views.TransitionRow{ID: e.ID, At: e.At, From: e.From, To: e.To, Reason: e.Reason, Actor: textOf(e.Evidence, "actor")})
-		if v.Evidence == nil && e.To == string(breaker.Open) {
-			v.Evidence = evidenceView(e)
+		if len(v.History) < shownTransitions {
+			v.History = append(v.History, views.TransitionRow{ID: e.ID, At: e.At, From: e.From, To: e.To, Reason: e.Reason, Actor: textOf(e.Evidence, "actor")})
 		}
 	}
+	v.Evidence = openingOf(r.history, k)
 	if v.Evidence == nil && snap.OpenReason != "" {
 		v.Evidence = liveEvidence(snap)
 	}
 	return v
+}
+
+// openingOf finds why a circuit opened: the latest opening that was not a failed
+// probe, with the failed probes since then counted.
+func openingOf(history []store.BreakerEvent, k breaker.Key) *views.EvidenceView {
+	var found *views.EvidenceView
+	reopened := 0
+	for _, e := range history { // newest first
+		if e.Provider != k.Name || e.Class != k.Class {
+			continue
+		}
+		if e.To == string(breaker.Closed) {
+			break // what came before is another story
+		}
+		if e.To != string(breaker.Open) {
+			continue
+		}
+		found = evidenceView(e)
+		if e.From == string(breaker.Closed) {
+			break
+		}
+		reopened++
+	}
+	if found != nil {
+		found.Reopened = reopened
+	}
+	return found
 }
 
 // evidenceView reads the stored evidence of an opening; it is JSON of breaker.Evidence.

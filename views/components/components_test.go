@@ -207,7 +207,7 @@ func TestSparkScalesBothSeriesToTheSameTop(t *testing.T) {
 	require.Contains(t, got, `role="img" aria-label="Paid: 3; last week: 4"`)
 	require.Contains(t, got, `d="M136.8 11.5h86.4V40h-86.4z"`, "3 of 4 of the height, in the second half")
 	require.Contains(t, got, `d="M0 1h120L120 39h120"`)
-	table := html(t, SparkTable(s, "Now", "Before"))
+	table := html(t, SparkTable(s, "last week: 4", "Now", "Before"))
 	require.Contains(t, table, `<th scope="row">12:02</th><td class="num">3</td><td class="num">0</td>`)
 }
 
