@@ -16,11 +16,10 @@ import (
 // redisBreaker returns one worker's breaker on a shared Redis.
 func redisBreaker(t *testing.T, s *breakertest.Server, worker string, set breaker.Settings) *breaker.Redis {
 	t.Helper()
-	client, err := breaker.NewClient(s.URL())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	return breaker.NewRedis(client, breaker.Options{
-		Worker: worker, Names: []string{"atlas"}, Log: quiet(), Poll: 20 * time.Millisecond, Timeout: 2 * time.Second,
+	// A patient client: on a busy machine the usual 50 ms would make circuits local,
+	// which is another test's matter.
+	return breaker.NewRedis(s.Client(), breaker.Options{
+		Worker: worker, Names: []string{"atlas"}, Log: quiet(), Poll: 20 * time.Millisecond, Timeout: 10 * time.Second,
 		Settings: func(breaker.Key) breaker.Settings { return set },
 	})
 }
@@ -32,11 +31,12 @@ func TestB03_HalfOpenHerd(t *testing.T) {
 	t.Parallel()
 	const payments, workers = 50, 5
 	redis := breakertest.Shared(t)
-	set := breaker.Settings{Failures: 5, OpenFor: 400 * time.Millisecond, ProbeTTL: 10 * time.Second}
+	set := breaker.Settings{Failures: 5, OpenFor: 400 * time.Millisecond, ProbeTTL: time.Minute}
 	s := quick("atlas")
-	s.AnswerTimeout, s.ChargeWorkers = 3*time.Second, 10
+	s.AnswerTimeout, s.ChargeWorkers = 30*time.Second, 10
+	entered, release := make(chan struct{}, 1), make(chan struct{})
 	b := newBench(t, s)
-	f := b.fakes["atlas"].on(hangs(true), succeeds)
+	f := b.fakes["atlas"].on(holds(entered, release, cut), succeeds)
 	f.setLookup(unanswered("http_503", "neutral"))
 	trip(t, redisBreaker(t, redis, "w1", set), redisBreaker(t, redis, "w2", set))
 
@@ -47,20 +47,17 @@ func TestB03_HalfOpenHerd(t *testing.T) {
 		r := redisBreaker(t, redis, fmt.Sprintf("w%d", i+1), set)
 		b.start(fmt.Sprintf("w%d", i+1), func(c *Config) { c.Breaker, c.Events = r, r })
 	}
-	b.eventually("the probe is out", func() (bool, string) {
-		sends, _, _ := f.counts()
-		return sends == 1, fmt.Sprint(sends)
-	})
+	<-entered // the probe is out, and hangs
 	// Everybody else has been told to wait while the probe hangs.
 	b.eventually("the others wait", func() (bool, string) {
 		n := b.count(`SELECT count(*) FROM payments WHERE status = 'pending' AND next_check_why = $1`, whyCircuit)
 		return n == payments-1, fmt.Sprint(n)
 	})
 	require.Equal(t, 1, b.count(`SELECT count(*) FROM attempts`))
-	require.Len(t, f.seen(), 1)
 	require.LessOrEqual(t, b.count(`SELECT max(attempt) FROM river_job WHERE kind = 'charge'`), 1)
 	require.Equal(t, 0, b.count(`SELECT count(*) FROM river_job WHERE kind = 'charge' AND state = 'completed'`))
 
+	close(release)
 	f.setLookup(nil)
 	b.eventually("all charged", func() (bool, string) {
 		n := b.count(`SELECT count(*) FROM payments WHERE status = 'succeeded'`)
@@ -68,7 +65,6 @@ func TestB03_HalfOpenHerd(t *testing.T) {
 	})
 	require.Len(t, f.seen(), payments, "one send each")
 	require.Equal(t, 1, b.count(`SELECT count(*) FROM payments WHERE unknown_seen`))
-	t.Log(b.text(`SELECT string_agg(epoch || ' ' || class || ' ' || from_state || '>' || to_state || ' ' || reason || ' ' || evidence::text, E'\n' ORDER BY id) FROM breaker_events`))
 	b.eventually("the closing is told", func() (bool, string) {
 		n := b.count(`SELECT count(*) FROM alerts WHERE kind = 'circuit_closed'`)
 		return n == 1, fmt.Sprint(n)
