@@ -67,6 +67,13 @@ func (w *alertWorker) Work(ctx context.Context, job *river.Job[alertArgs]) error
 	return w.deliver(ctx, alert, took)
 }
 
+// NextRetry implements river.Worker: 25 tries spread over about three hours, since each
+// failed one is kept as a row's entry.
+func (w *alertWorker) NextRetry(job *river.Job[alertArgs]) time.Time {
+	tries := len(job.Errors) + 1
+	return time.Now().Add(jitter(min(2*time.Duration(tries*tries)*time.Second, 30*time.Minute)))
+}
+
 // deliver posts to every sink that has not taken the alert yet, and fails if any refused.
 func (w *alertWorker) deliver(ctx context.Context, alert store.Alert, took map[string]bool) error {
 	var failed []error

@@ -118,3 +118,20 @@ func TestAnOutageStopsTheCalls(t *testing.T) {
 	})
 	require.Equal(t, store.Unknown, store.Status(b.text(`SELECT status FROM payments ORDER BY id LIMIT 1`)))
 }
+
+// Redis is gone: correctness lives in Postgres, so charging goes on.
+func TestB06_ChargingGoesOnWithoutRedis(t *testing.T) {
+	t.Parallel()
+	redis := breakertest.Start(t)
+	client, err := breaker.NewClient(redis.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	r := breaker.NewRedis(client, breaker.Options{Worker: "w1", Names: []string{"atlas"}, Log: quiet()})
+	b := newBench(t, quick("atlas"))
+	b.start("w1", func(c *Config) { c.Breaker, c.Events = r, r })
+	b.becomes(b.pay("atlas", nil).ID, store.Succeeded)
+	redis.Stop()
+	p := b.becomes(b.pay("atlas", nil).ID, store.Succeeded)
+	require.Equal(t, 1, b.ledger(p))
+	require.False(t, r.Degraded().IsZero())
+}

@@ -4,14 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
 	"fusebox/store"
 )
 
-// pruneBatch bounds one delete: a long one would hold locks and bloat the table.
-const pruneBatch = 5000
+const (
+	// pruneBatch bounds one delete: a long one would hold locks and bloat the table.
+	pruneBatch = 5000
+	// alertGrace is how old an undelivered alert is before the sweep looks after it, and
+	// alertKept how old before its news is stale. The console shows it either way.
+	alertGrace = 2 * time.Minute
+	alertKept  = 3 * 24 * time.Hour
+)
 
 // sweepWorker looks after everything the queue may have lost. It trusts rows.
 type sweepWorker struct {
@@ -35,7 +43,30 @@ func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[sweepArgs]) error {
 		w.r.cfg.Log.InfoContext(ctx, "sweep found work", "overdue", swept.Overdue,
 			"requeued", swept.Requeued, "webhooks", swept.Webhooks, "aged", swept.Aged)
 	}
-	return errors.Join(err, w.r.compareCircuits(ctx), w.prune(ctx))
+	return errors.Join(err, w.r.compareCircuits(ctx), w.r.webhookSilence(ctx), w.undelivered(ctx), w.prune(ctx))
+}
+
+// undelivered gives alerts that no sink has taken their job back: their tries were
+// used up while a sink was down for hours, or the job was lost.
+func (w *sweepWorker) undelivered(ctx context.Context) error {
+	const q = `
+		SELECT id FROM alerts WHERE delivered_at IS NULL AND created_at BETWEEN $1 AND $2
+		ORDER BY id DESC LIMIT 200`
+	now := w.r.cfg.Now()
+	rows, err := w.r.cfg.Store.Pool().Query(ctx, q, now.Add(-alertKept), now.Add(-alertGrace))
+	if err != nil {
+		return fmt.Errorf("jobs: undelivered alerts: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return fmt.Errorf("jobs: undelivered alerts: %w", err)
+	}
+	for _, id := range ids {
+		if _, err := w.r.client.Insert(ctx, alertArgs{AlertID: id}, nil); err != nil {
+			return fmt.Errorf("jobs: undelivered alert %d: %w", id, err)
+		}
+	}
+	return nil
 }
 
 // prune deletes call outcomes older than Config.CallsKept, in batches.
