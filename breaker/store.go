@@ -19,14 +19,18 @@ type store struct {
 	choice   Pipelining
 	pipeline *redis.AutoPipeliner // nil: the client has none
 	busy     *atomic.Int64        // calls under way
+	crowded  *atomic.Int64        // calls that still use the pipeline after a crowd
 }
 
 // crowd is from how many calls under way on they share a pipeline. Measured on
 // loopback: at one caller the pipeline costs a third, from about four on it wins.
 const crowd = 4
 
+// crowdMemory is how many calls after a crowd still use the pipeline.
+const crowdMemory = 64
+
 func newStore(client redis.UniversalClient, opt Options) store {
-	s := store{client: client, timeout: opt.Timeout, choice: opt.Pipelining, busy: new(atomic.Int64)}
+	s := store{client: client, timeout: opt.Timeout, choice: opt.Pipelining, busy: new(atomic.Int64), crowded: new(atomic.Int64)}
 	c, ok := client.(interface {
 		AsyncAutoPipeline() (*redis.AutoPipeliner, error)
 	})
@@ -64,8 +68,7 @@ func (s store) eval(ctx context.Context, command, what string, keys []string, ar
 	cmd := onceCmd{redis.NewCmd(ctx, append(all, args...)...)}
 	cmd.SetFirstKeyPos(3)
 	defer s.busy.Add(-1)
-	crowded := s.busy.Add(1) >= crowd
-	if s.pipeline != nil && s.choice != PipelineNever && (crowded || s.choice == PipelineAlways) {
+	if s.pipelined(s.busy.Add(1)) {
 		// The pipeline ignores contexts once a command is queued, so the wait has the
 		// deadline; after it the command must not be touched.
 		if err := s.pipeline.Submit(ctx, cmd).WaitContext(ctx); err != nil {
@@ -75,6 +78,23 @@ func (s store) eval(ctx context.Context, command, what string, keys []string, ar
 		return nil, err
 	}
 	return cmd.Slice()
+}
+
+// pipelined decides how one call travels, with n under way. Callers return in bursts, so
+// a crowd is remembered for a while: else the first of each burst would go alone.
+func (s store) pipelined(n int64) bool {
+	switch {
+	case s.pipeline == nil || s.choice == PipelineNever:
+		return false
+	case s.choice == PipelineAlways:
+		return true
+	case n >= crowd:
+		if s.crowded.Load() != crowdMemory {
+			s.crowded.Store(crowdMemory)
+		}
+		return true
+	}
+	return s.crowded.Load() > 0 && s.crowded.Add(-1) >= 0
 }
 
 // onceCmd is a command no client repeats, whatever its settings: cluster clients send
