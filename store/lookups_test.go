@@ -76,7 +76,8 @@ func TestAbsenceIsNotCountedWhileAnAttemptIsInFlight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.recharging()
-	w.begin2(p, true)
+	_, err := w.begin2(p, true)
+	require.NoError(t, err)
 	p = w.lookup(p.ID, absentBy(provider.ByReference), func(l *store.LookupPolicy) { l.AbsentHorizon = 0 })
 	require.Zero(t, p.AbsentLookups)
 }

@@ -47,15 +47,16 @@ type Options struct {
 
 // Server is a running server.
 type Server struct {
-	opts     Options
-	bin      string // directory of initdb and postgres
-	dir      string
-	temp     bool
-	socket   string // directory of the Unix socket; empty with TCP
-	port     int
-	password string
-	owner    *owner
-	log      *slog.Logger
+	opts       Options
+	bin        string // directory of initdb and postgres
+	dir        string
+	temp       bool
+	socket     string // directory of the Unix socket; empty with TCP
+	socketTemp bool   // it is apart from dir, whose path is too long for a socket
+	port       int
+	password   string
+	owner      *owner
+	log        *slog.Logger
 
 	mu   sync.Mutex
 	proc *process // nil while stopped
@@ -267,7 +268,7 @@ func (s *Server) removeTemp() {
 	if s.temp {
 		_ = os.RemoveAll(s.dir)
 	}
-	if s.socket != "" {
+	if s.socketTemp {
 		_ = os.RemoveAll(s.socket)
 	}
 }

@@ -38,8 +38,9 @@ func (s *Server) makeDir() error {
 	var err error
 	s.dir = s.opts.Dir
 	if s.dir == "" {
+		removeOrphans(os.TempDir())
 		s.temp = true
-		s.dir, err = os.MkdirTemp("", "fusebox-pg-")
+		s.dir, err = os.MkdirTemp("", fmt.Sprintf("%s%d-", tempPrefix, os.Getpid()))
 	} else if s.dir, err = filepath.Abs(s.dir); err == nil {
 		err = os.MkdirAll(s.dir, 0o700)
 	}
@@ -93,15 +94,16 @@ func (s *Server) address() error {
 		return err
 	}
 	// Trust on a socket is safe because only the owner (and root) may enter its directory.
-	base := os.TempDir()
-	if len(base) > maxSocketDir {
-		base = "/tmp"
+	s.port = 5432
+	if len(s.dir) <= maxSocketDir {
+		s.socket = s.dir
+		return nil
 	}
-	dir, err := os.MkdirTemp(base, "fbpg")
+	dir, err := os.MkdirTemp("/tmp", "fbpg")
 	if err != nil {
 		return fmt.Errorf("localpg: %w", err)
 	}
-	s.socket, s.port = dir, 5432
+	s.socket, s.socketTemp = dir, true
 	return s.owner.give(dir)
 }
 
