@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -302,4 +304,36 @@ func TestHelperHoldsAProbe(t *testing.T) {
 		return err == nil && p.Probe()
 	})
 	select {} // until killed
+}
+
+// Eight workers with connections of their own against a dead third party.
+func TestLeakedCallsAreBoundedAndNoneFollowsTheOpening(t *testing.T) {
+	t.Parallel()
+	const threshold, workers = 10, 8
+	server := breakertest.Start(t)
+	var calls, afterOpen, opened atomic.Int64
+	var wg sync.WaitGroup
+	for i := range workers {
+		b := NewRedis(server.Client(), Options{Worker: "w" + strconv.Itoa(i), Timeout: patience,
+			Settings: func(Key) Settings { return Settings{Failures: threshold, OpenFor: time.Hour} }})
+		wg.Go(func() {
+			for {
+				wasOpen := opened.Load() > 0
+				p, err := b.Permit(context.Background(), charge)
+				if err != nil {
+					opened.Add(1)
+					return
+				}
+				calls.Add(1)
+				if wasOpen {
+					afterOpen.Add(1)
+				}
+				report(p, Fail)
+			}
+		})
+	}
+	wg.Wait()
+	require.GreaterOrEqual(t, calls.Load(), int64(threshold))
+	require.LessOrEqual(t, calls.Load(), int64(threshold+workers-1))
+	require.Zero(t, afterOpen.Load())
 }
