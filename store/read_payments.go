@@ -33,7 +33,8 @@ type PaymentFilter struct {
 type Keyset struct {
 	After  uuid.UUID
 	Before uuid.UUID
-	Limit  int // rows per page, 1–200 (default 50)
+	Top    uuid.UUID // nothing newer than this row: the top of a list that stays still while it is read
+	Limit  int       // rows per page, 1–200 (default 50)
 }
 
 func (k Keyset) limit() int {
@@ -111,6 +112,8 @@ func (s *Store) ListPayments(ctx context.Context, f PaymentFilter, k Keyset) (Pa
 		order = "ASC" // nearest newer rows first; turned round below
 	case k.After != uuid.Nil:
 		w.and("id < ?", k.After)
+	case k.Top != uuid.Nil:
+		w.and("id <= ?", k.Top)
 	}
 	sql := fmt.Sprintf("SELECT %s FROM payments %s ORDER BY id %s LIMIT %s",
 		paymentColumns, w, order, w.arg(k.limit()+1))
@@ -163,6 +166,18 @@ func (s *Store) CountPayments(ctx context.Context, f PaymentFilter) (PaymentCoun
 		c.ByStatus[st] = counts[i]
 	}
 	return c, nil
+}
+
+// CountNewer counts the payments under the filter that are newer than top, bounded by
+// CountCap+1.
+func (s *Store) CountNewer(ctx context.Context, f PaymentFilter, top uuid.UUID) (n int, err error) {
+	w := f.where()
+	w.and("id > ?", top)
+	sql := fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM payments %s LIMIT %d) x", w, CountCap+1)
+	if err := s.pool.QueryRow(ctx, sql, w.args...).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count newer payments: %w", err)
+	}
+	return n, nil
 }
 
 // Currencies lists the currencies of recent payments, for the filter's choices.

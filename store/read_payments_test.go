@@ -64,6 +64,24 @@ func TestListPaymentsPagesBothWaysWithoutGapsOrRepeats(t *testing.T) {
 	require.False(t, back.Newer)
 }
 
+func TestATopKeepsAListStillAndCountsWhatIsNew(t *testing.T) {
+	t.Parallel()
+	r, ctx := newReading(t), context.Background()
+	old := r.db.SeedPayment(t, func(p *store.Payment) { p.OrderRef = "old" })
+	for range 3 {
+		r.db.SeedPayment(t, func(p *store.Payment) { p.OrderRef = "new" })
+	}
+	page, err := r.ListPayments(ctx, store.PaymentFilter{}, store.Keyset{Top: old.ID})
+	require.NoError(t, err)
+	require.Equal(t, []string{"old"}, refs(page.Payments))
+	n, err := r.CountNewer(ctx, store.PaymentFilter{}, old.ID)
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	n, err = r.CountNewer(ctx, store.PaymentFilter{Status: store.Failed}, old.ID)
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
 func TestListPaymentsFilters(t *testing.T) {
 	t.Parallel()
 	r, ctx := newReading(t), context.Background()

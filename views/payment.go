@@ -112,19 +112,57 @@ type PaymentMoment struct {
 // quiet is how long nothing may happen before a timeline says so.
 const quiet = time.Minute
 
-// timelineItems puts moments into words, oldest first, with silences in between.
+// foldFrom is how many like moments in a row become one.
+const foldFrom = 3
+
+// timelineItems puts moments into words, oldest first, with silences in between. Three
+// or more like ones in a row that moved nothing (lookups, waiting) are folded into one.
 func timelineItems(ctx context.Context, moments []PaymentMoment) []components.TimelineItem {
 	items := make([]components.TimelineItem, 0, len(moments))
 	var before time.Time
-	for _, m := range moments {
+	for i := 0; i < len(moments); {
+		n := alike(moments[i:])
+		m := moments[i]
 		it := momentItem(ctx, m)
+		if n >= foldFrom {
+			it = foldedItem(ctx, moments[i:i+n])
+		} else {
+			n = 1
+		}
 		if !before.IsZero() && m.At.Sub(before) >= quiet && !m.Future {
 			it.Gap = T(ctx, "timeline.gap", "Span", messages.Span(ctx, m.At.Sub(before)))
 		}
-		before = m.At
+		before = moments[i+n-1].At
 		items = append(items, it)
+		i += n
 	}
 	return items
+}
+
+// alike counts the moments from the first on that are of its kind and moved nothing.
+func alike(moments []PaymentMoment) int {
+	n := 0
+	for n < len(moments) && moments[n].Kind == moments[0].Kind && moments[n].still() {
+		n++
+	}
+	return n
+}
+
+// still: nothing moved, and there is no evidence of its own to show.
+func (m PaymentMoment) still() bool {
+	return !m.Future && m.From == m.To && m.Attempt == nil && m.Webhook == nil && (m.Kind == "lookup" || m.Kind == "snoozed" || m.Kind == "asked")
+}
+
+// foldedItem is one item for many: how often, since when, and each one behind a click.
+func foldedItem(ctx context.Context, moments []PaymentMoment) components.TimelineItem {
+	it := momentItem(ctx, moments[0])
+	last := moments[len(moments)-1]
+	it.Lines = []string{N(ctx, "timeline.fold", int64(len(moments)), "Until", messages.Clock(ctx, last.At))}
+	if last.Reason != "" {
+		it.Lines = append(it.Lines, T(ctx, "timeline.fold_last", "Reason", reasonWords(ctx, last.Reason)))
+	}
+	it.Details = foldedDetails(moments)
+	return it
 }
 
 func momentItem(ctx context.Context, m PaymentMoment) components.TimelineItem {

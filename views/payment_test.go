@@ -3,6 +3,7 @@ package views
 import (
 	"bytes"
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,27 @@ func TestTimelineShowsSilencesAndWhatIsNext(t *testing.T) {
 	require.Empty(t, items[2].Status, "nothing moved")
 	require.True(t, items[3].Future)
 	require.Equal(t, "Next: ask the provider", items[3].Title)
+}
+
+func TestTimelineFoldsWhatRepeatsAndMovesNothing(t *testing.T) {
+	t.Parallel()
+	var moments []PaymentMoment
+	add := func(kind, to, reason string) {
+		n := len(moments)
+		moments = append(moments, PaymentMoment{ID: strconv.Itoa(n), At: noon.Add(time.Duration(n) * time.Second), Kind: kind,
+			From: "unknown", To: to, Reason: reason})
+	}
+	for range 5 {
+		add("lookup", "unknown", "not_found")
+	}
+	add("lookup", "succeeded", "found")
+	add("lookup", "unknown", "not_found")
+	add("lookup", "unknown", "not_found")
+	items := timelineItems(speak(messages.English), moments)
+	require.Len(t, items, 4, "five as one, the one that moved, and two that are not many")
+	require.Equal(t, []string{"5 times, until 12:00:04", "Last: not found at the provider"}, items[0].Lines)
+	require.Equal(t, 5, strings.Count(html(t, speak(messages.English), items[0].Details), "<li>"))
+	require.Equal(t, "succeeded", items[1].Status)
 }
 
 func TestReplayWordsCountDown(t *testing.T) {

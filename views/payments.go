@@ -37,7 +37,7 @@ type PaymentFilter struct {
 // PaymentsView is the payments list.
 type PaymentsView struct {
 	Page   Page
-	Tabs   []components.Tab
+	Tabs   TabsView
 	Filter PaymentFilter
 	Export templ.SafeURL
 	Clear  templ.SafeURL
@@ -49,6 +49,9 @@ type PaymentListView struct {
 	Live  components.LiveRegion
 	Rows  []PaymentRow
 	Pages components.Pages
+	// Newer counts payments that came after the page was opened; they wait behind Show.
+	Newer int64
+	Show  templ.SafeURL
 	// Filtered: there may be payments outside the filter, so an empty list is the filter's doing.
 	Filtered bool
 }
@@ -94,4 +97,10 @@ func filterErrors(f PaymentFilter) []components.FieldError {
 		}
 	}
 	return out
+}
+
+// TabsView is a list's tabs; their counts move by themselves.
+type TabsView struct {
+	Live components.LiveRegion
+	Tabs []components.Tab
 }

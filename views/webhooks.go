@@ -35,7 +35,7 @@ type WebhookFilter struct {
 // WebhooksView is the webhook log.
 type WebhooksView struct {
 	Page   Page
-	Tabs   []components.Tab
+	Tabs   TabsView
 	Filter WebhookFilter
 	Clear  string
 	List   WebhookListView

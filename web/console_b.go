@@ -28,6 +28,7 @@ func registerConsoleB(s *Server) {
 
 	s.console.GET(views.PathPayments, s.listPaymentsPage)
 	s.console.GET(views.PathPayments+".csv", s.exportPayments)
+	s.console.GET(views.PathPayments+"/tabs", s.paymentsTabs)
 	s.console.GET(views.PathPayments+"/:id", s.paymentPage)
 	s.console.GET(views.PathPayments+"/:id/reconcile", s.confirmReconcile)
 	s.console.POST(views.PathPayments+"/:id/reconcile", s.postReconcile)
@@ -35,6 +36,7 @@ func registerConsoleB(s *Server) {
 	operator.POST(views.PathPayments+"/:id/resolve", s.postResolve)
 	s.console.GET(views.PathQueue, s.workQueuePage)
 	s.console.GET(views.PathWebhooks, s.webhookLogPage)
+	s.console.GET(views.PathWebhooks+"/tabs", s.webhookLogTabs)
 	s.console.GET(views.PathWebhooks+"/:id", s.webhookPage)
 	operator.GET(views.PathWebhooks+"/:id/reapply", s.confirmReapply)
 	operator.POST(views.PathWebhooks+"/:id/reapply", s.postReapply)

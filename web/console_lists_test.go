@@ -39,6 +39,30 @@ func TestPaymentListKeepsFiltersInTheAddress(t *testing.T) {
 	require.Contains(t, next.body, `rel="prev"`)
 }
 
+func TestNewPaymentsWaitWhileTheListIsRead(t *testing.T) {
+	t.Parallel()
+	w := newWebtest(t)
+	w.db.SeedPayment(t, func(p *store.Payment) { p.OrderRef = "seen" })
+	b := w.signedIn(store.RoleSupport)
+	page := b.get("/payments")
+	require.NotContains(t, page.body, "new, show")
+	live := strings.ReplaceAll(between(t, page.body, `id="payment-list"`, `hx-trigger`), "&amp;", "&")
+	live = between(t, live, `hx-get="`, `"`)
+	for range 2 {
+		w.db.SeedPayment(t, func(p *store.Payment) { p.OrderRef = "late" })
+	}
+	w.db.Exec(t, `UPDATE payments SET status = 'succeeded' WHERE order_ref = 'seen'`)
+	part := b.htmx(live)
+	require.Contains(t, part.body, "2 new, show")
+	require.Contains(t, part.body, "Paid", "rows change where they are")
+	require.NotContains(t, part.body, "late")
+	require.Contains(t, part.body, `hx-get="`+live+`"`, "and the list stays pinned")
+	require.Contains(t, b.get("/payments").body, "late")
+	require.Contains(t, b.htmx("/payments/tabs").body, ">3<", "tabs count everything")
+	require.Equal(t, http.StatusUnprocessableEntity, b.htmx("/payments/tabs?status=x").StatusCode)
+	require.Contains(t, b.htmx("/webhook-log/tabs").body, "Applied")
+}
+
 func between(t *testing.T, text, from, to string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(text, from)

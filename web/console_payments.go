@@ -92,7 +92,7 @@ func readDates(ctx context.Context, f views.PaymentFilter, out *store.PaymentFil
 }
 
 func readKeyset(q url.Values, k *store.Keyset, bad func(field, id string)) {
-	for name, to := range map[string]*uuid.UUID{"after": &k.After, "before": &k.Before} {
+	for name, to := range map[string]*uuid.UUID{"after": &k.After, "before": &k.Before, "top": &k.Top} {
 		if v := q.Get(name); v != "" {
 			id, err := uuid.Parse(v)
 			if err != nil {
@@ -137,50 +137,64 @@ func with(v url.Values, name, value string) url.Values {
 	return out
 }
 
-// listPaymentsPage answers the payments list, whole or its live part.
+// listPaymentsPage answers the payments list, whole or its live rows.
 func (s *Server) listPaymentsPage(c echo.Context) error {
 	ctx := s.viewContext(c)
 	q := s.readPaymentQuery(ctx, c.QueryParams())
 	c.Response().Header().Add(echo.HeaderVary, "HX-Request")
-	list := func(ctx context.Context, rev string) (views.PaymentListView, error) {
-		return s.paymentList(ctx, q, region(c, "payment-list", store.TopicPayments, rev))
-	}
 	if isHTMX(c) {
-		if len(q.form.Errors) > 0 {
-			return invalid("filter", "cannot be read")
-		}
-		return s.fragment(c, store.TopicPayments, func(ctx context.Context, rev string) (templ.Component, error) {
-			v, err := list(ctx, rev)
+		return s.paymentsFragment(c, q, func(ctx context.Context, rev string) (templ.Component, error) {
+			v, err := s.paymentList(ctx, q, rev)
 			return views.PaymentList(v), err
 		})
 	}
 	v := views.PaymentsView{Page: s.page(c, "payments", views.T(ctx, "payments.title")), Filter: q.form,
 		Export: address(views.PathPayments+".csv", q.values), Clear: address(views.PathPayments, nil)}
-	status := http.StatusOK
+	rev := s.a.hub.rev(store.TopicPayments)
 	if len(q.form.Errors) > 0 {
-		status = http.StatusUnprocessableEntity
-		v.Tabs = s.paymentTabs(ctx, q, store.PaymentCounts{})
-		return s.render(c, status, views.Payments(v))
+		v.Tabs = views.TabsView{Tabs: paymentTabs(ctx, q, store.PaymentCounts{})}
+		return s.render(c, http.StatusUnprocessableEntity, views.Payments(v))
 	}
-	counts, err := s.cfg.Store.CountPayments(ctx, q.filter)
-	if err != nil {
+	var err error
+	if v.Tabs, err = s.paymentTabs(ctx, q, rev); err != nil {
 		return err
 	}
-	v.Tabs = s.paymentTabs(ctx, q, counts)
 	if v.Filter.Currencies, err = s.cfg.Store.Currencies(ctx); err != nil {
 		return err
 	}
 	if q.form.Currency != "" && !slices.Contains(v.Filter.Currencies, q.form.Currency) {
 		v.Filter.Currencies = append(v.Filter.Currencies, q.form.Currency)
 	}
-	if v.List, err = list(ctx, s.a.hub.rev(store.TopicPayments)); err != nil {
+	if v.List, err = s.paymentList(ctx, q, rev); err != nil {
 		return err
 	}
-	return s.render(c, status, views.Payments(v))
+	return s.render(c, http.StatusOK, views.Payments(v))
+}
+
+// paymentsTabs answers the live tabs.
+func (s *Server) paymentsTabs(c echo.Context) error {
+	q := s.readPaymentQuery(s.viewContext(c), c.QueryParams())
+	return s.paymentsFragment(c, q, func(ctx context.Context, rev string) (templ.Component, error) {
+		v, err := s.paymentTabs(ctx, q, rev)
+		return views.PaymentTabs(v), err
+	})
+}
+
+func (s *Server) paymentsFragment(c echo.Context, q paymentQuery, part build) error {
+	if len(q.form.Errors) > 0 {
+		return invalid("filter", "cannot be read")
+	}
+	return s.fragment(c, store.TopicPayments, part)
+}
+
+func (s *Server) paymentTabs(ctx context.Context, q paymentQuery, rev string) (views.TabsView, error) {
+	counts, err := s.cfg.Store.CountPayments(ctx, q.filter)
+	return views.TabsView{Tabs: paymentTabs(ctx, q, counts), Live: components.LiveRegion{ID: "payment-tabs",
+		Topic: store.TopicPayments, URL: string(address(views.PathPayments+"/tabs", q.values)), Rev: rev}}, err
 }
 
 // paymentTabs are the statuses with their counts under the other filters.
-func (s *Server) paymentTabs(ctx context.Context, q paymentQuery, counts store.PaymentCounts) []components.Tab {
+func paymentTabs(ctx context.Context, q paymentQuery, counts store.PaymentCounts) []components.Tab {
 	base := with(with(q.values, "status", ""), "review", "")
 	count := func(n int) string {
 		if counts.ByStatus == nil {
@@ -199,24 +213,57 @@ func (s *Server) paymentTabs(ctx context.Context, q paymentQuery, counts store.P
 		Href: address(views.PathPayments, with(base, "review", "any")), Current: q.form.Status == "" && q.form.Review == "any"})
 }
 
-// paymentList reads one page of the list.
-func (s *Server) paymentList(ctx context.Context, q paymentQuery, live components.LiveRegion) (views.PaymentListView, error) {
+// paymentList reads one page of the list. The top page's address as a live region keeps
+// the rows it began with: what is newer is counted and waits.
+func (s *Server) paymentList(ctx context.Context, q paymentQuery, rev string) (views.PaymentListView, error) {
 	page, err := s.cfg.Store.ListPayments(ctx, q.filter, q.page)
 	if err != nil {
 		return views.PaymentListView{}, err
 	}
-	v := views.PaymentListView{Live: live, Filtered: len(q.values) > 0, Rows: paymentRows(page.Payments)}
-	if n := len(page.Payments); n > 0 {
-		if page.Older {
-			v.Pages.Older = address(views.PathPayments, with(q.values, "after", page.Payments[n-1].ID.String()))
+	v := views.PaymentListView{Filtered: len(q.values) > 0, Rows: paymentRows(page.Payments),
+		Pages: paymentPages(q, page), Show: address(views.PathPayments, q.values)}
+	place := q.values
+	switch top := topOf(q, page); {
+	case q.page.After != uuid.Nil:
+		place = with(place, "after", q.page.After.String())
+	case q.page.Before != uuid.Nil:
+		place = with(place, "before", q.page.Before.String())
+	case top != uuid.Nil:
+		place = with(place, "top", top.String())
+		newer, err := s.cfg.Store.CountNewer(ctx, q.filter, top)
+		if err != nil {
+			return v, err
 		}
-		if page.Newer {
-			v.Pages.Newer = address(views.PathPayments, with(q.values, "before", page.Payments[0].ID.String()))
-		}
-	} else if q.page.After != uuid.Nil || q.page.Before != uuid.Nil {
-		v.Pages.Newer = address(views.PathPayments, q.values)
+		v.Newer = int64(newer)
 	}
+	v.Live = components.LiveRegion{ID: "payment-list", Topic: store.TopicPayments, URL: string(address(views.PathPayments, place)), Rev: rev}
 	return v, nil
+}
+
+// topOf is the newest row of the top page; Nil while there is none.
+func topOf(q paymentQuery, page store.PaymentPage) uuid.UUID {
+	if q.page.Top == uuid.Nil && len(page.Payments) > 0 {
+		return page.Payments[0].ID
+	}
+	return q.page.Top
+}
+
+// paymentPages links the neighbours of a page. One past the end leads back to the top.
+func paymentPages(q paymentQuery, page store.PaymentPage) (p components.Pages) {
+	n := len(page.Payments)
+	if n == 0 {
+		if q.page.After != uuid.Nil || q.page.Before != uuid.Nil {
+			p.Newer = address(views.PathPayments, q.values)
+		}
+		return p
+	}
+	if page.Older {
+		p.Older = address(views.PathPayments, with(q.values, "after", page.Payments[n-1].ID.String()))
+	}
+	if page.Newer {
+		p.Newer = address(views.PathPayments, with(q.values, "before", page.Payments[0].ID.String()))
+	}
+	return p
 }
 
 func paymentRows(ps []store.Payment) []views.PaymentRow {

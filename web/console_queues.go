@@ -37,6 +37,9 @@ func (s *Server) queuesView(ctx context.Context) (views.QueuesView, error) {
 		return v, err
 	}
 	for _, q := range queues {
+		if now := s.cfg.Now(); q.Oldest != nil && q.Oldest.After(now) {
+			q.Oldest = &now // River makes a job ready a moment early
+		}
 		v.Rows = append(v.Rows, s.queueRow(q))
 	}
 	for _, w := range waits {

@@ -97,17 +97,36 @@ func (s *Server) webhookLogPage(c echo.Context) error {
 		})
 	}
 	ctx := s.viewContext(c)
-	counts, err := s.cfg.Store.CountWebhooks(ctx, q.filter)
+	rev := s.a.hub.rev(store.TopicWebhooks)
+	tabs, err := s.webhookTabs(ctx, q, rev)
 	if err != nil {
 		return err
 	}
-	list, err := build(ctx, s.a.hub.rev(store.TopicWebhooks))
+	list, err := build(ctx, rev)
 	if err != nil {
 		return err
 	}
 	return s.render(c, http.StatusOK, views.Webhooks(views.WebhooksView{
-		Page: s.page(c, "webhooks", views.T(ctx, "webhooks.title")), Tabs: webhookTabs(ctx, q, counts), Filter: q.form,
+		Page: s.page(c, "webhooks", views.T(ctx, "webhooks.title")), Tabs: tabs, Filter: q.form,
 		Clear: string(address(views.PathWebhooks, with(nil, "state", q.form.State))), List: list}))
+}
+
+// webhookLogTabs answers the live tabs.
+func (s *Server) webhookLogTabs(c echo.Context) error {
+	q, err := s.readInboxQuery(c.QueryParams())
+	if err != nil {
+		return err
+	}
+	return s.fragment(c, store.TopicWebhooks, func(ctx context.Context, rev string) (templ.Component, error) {
+		v, err := s.webhookTabs(ctx, q, rev)
+		return views.WebhookTabs(v), err
+	})
+}
+
+func (s *Server) webhookTabs(ctx context.Context, q inboxQuery, rev string) (views.TabsView, error) {
+	counts, err := s.cfg.Store.CountWebhooks(ctx, q.filter)
+	return views.TabsView{Tabs: webhookTabs(ctx, q, counts), Live: components.LiveRegion{ID: "webhook-tabs",
+		Topic: store.TopicWebhooks, URL: string(address(views.PathWebhooks+"/tabs", q.values)), Rev: rev}}, err
 }
 
 func webhookTabs(ctx context.Context, q inboxQuery, counts map[string]int) []components.Tab {
