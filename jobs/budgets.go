@@ -123,7 +123,7 @@ func budgetOf(s provider.Settings, c provider.Capabilities) Budget {
 func checkSettings(s provider.Settings, c provider.Capabilities) error {
 	switch {
 	case !queueName.MatchString(s.Name) || len(s.Name) > longestName:
-		return fmt.Errorf("Name: at most %d lower-case letters, digits, single - or _ between them; it is part of queue names", longestName)
+		return fmt.Errorf("the Name has at most %d lower-case letters, digits, single - or _ between them; it is part of queue names", longestName)
 	case s.ConnectTimeout <= 0:
 		return errors.New("ConnectTimeout: must be above zero")
 	case s.ConnectTimeout >= s.AnswerTimeout:
