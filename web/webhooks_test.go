@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"fusebox/provider"
@@ -161,18 +162,27 @@ func TestWebhookWithoutADatabaseIs503(t *testing.T) {
 // Hazard W-03: contention of ours is 503, never 4xx.
 func TestW03_ContendedWebhookIs503(t *testing.T) {
 	t.Parallel()
-	w := newWebtest(t)
-	w.db.Exec(t, `ALTER DATABASE `+w.db.Name+` SET lock_timeout = '50ms'`)
+	w := newWebtest(t, func(c *Config) { c.Store = impatient(t, c.Store) })
 	require.Equal(t, http.StatusOK, w.deliver(paidEvent, w.clock.now()).StatusCode)
-	pool, err := store.Open(t.Context(), w.db.DSN, "contender", 1)
-	require.NoError(t, err)
-	defer pool.Close()
-	tx, err := pool.Begin(t.Context())
+	tx, err := w.db.Pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`)
+	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `SELECT 1 FROM webhook_events FOR UPDATE`)
 	require.NoError(t, err)
 	res := w.deliver(paidEvent, w.clock.now())
 	require.Equal(t, http.StatusServiceUnavailable, res.StatusCode, res.body)
 	require.NotEmpty(t, res.Header.Get("Retry-After"))
+}
+
+// impatient is a store on the same database that waits 50 ms for a lock.
+func impatient(t *testing.T, st *store.Store) *store.Store {
+	t.Helper()
+	cfg := st.Pool().Config()
+	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "50"
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return store.New(pool, store.Options{Enqueuer: &recorder{}})
 }
