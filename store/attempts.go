@@ -67,6 +67,7 @@ func (s *Store) BeginAttempt(ctx context.Context, p BeginParams) (Attempt, Payme
 // prior is what earlier attempts of the operation established.
 type prior struct {
 	seq         int
+	sends       int      // attempts that may have reached the provider
 	open        *Attempt // without outcome: in flight, or abandoned
 	request     []byte   // frozen bytes; nil before the first attempt
 	hash        []byte
@@ -101,7 +102,10 @@ func priorAttempts(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID) (prior, 
 			open.PaymentID = paymentID
 			out.open = &open
 		}
-		if maybeExecuted(a.Outcome) && out.firstSent.IsZero() {
+		if !maybeExecuted(a.Outcome) {
+			return nil
+		}
+		if out.sends++; out.firstSent.IsZero() {
 			out.firstSent, out.replayUntil = a.FirstSentAt, a.ReplayUntil
 		}
 		return nil
@@ -146,12 +150,15 @@ func (s *Store) mayBegin(ctx context.Context, tx pgx.Tx, pay Payment, pr prior, 
 
 // keyAlive reports whether the provider still knows the operation's key for sure.
 func (s *Store) keyAlive(pr prior, life time.Duration) bool {
+	if pr.firstSent.IsZero() {
+		return life > 0 // it never reached the provider, so its life has not begun
+	}
 	return life > 0 && s.Now().Before(pr.replayUntil.Add(-keyMargin(life)))
 }
 
 func (s *Store) expireKey(ctx context.Context, tx pgx.Tx, pay Payment) (Payment, error) {
 	pay, _, err := s.apply(ctx, tx, pay, change{
-		on: ByDeadline, reason: ReviewKeyExpired, add: []string{ReviewKeyExpired},
+		reason: ReviewKeyExpired, add: []string{ReviewKeyExpired},
 		kind: "review", source: "job", by: System("charge"), quiet: true,
 	})
 	return pay, err
@@ -188,17 +195,16 @@ func (s *Store) mark(ctx context.Context, tx pgx.Tx, pay Payment, pr prior, p Be
 		a.FirstSentAt, a.ReplayUntil = now, now.Add(p.KeyLife)
 	}
 	hash := sha256.Sum256(a.Request)
-	var b pgx.Batch
-	b.Queue(`INSERT INTO attempts (id, payment_id, operation, seq, operation_key, request, request_hash, worker,
+	_, err = tx.Exec(ctx, `INSERT INTO attempts (id, payment_id, operation, seq, operation_key, request, request_hash, worker,
 			marked_at, first_sent_at, replay_until, deadline)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		a.ID, a.PaymentID, a.Operation, a.Seq, a.OperationKey, a.Request, hash[:], a.Worker,
 		a.MarkedAt, a.FirstSentAt, a.ReplayUntil, a.Deadline)
-	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+	if err != nil {
 		return Attempt{}, Payment{}, wrap(err, "insert attempt")
 	}
 	pay, _, err = s.apply(ctx, tx, pay, change{
-		on: ByDeadline, next: next{at: a.Deadline, why: whyInFlight},
+		next: next{at: a.Deadline, why: whyInFlight},
 		kind: "attempt_started", source: "job", by: System("charge"), attemptID: &a.ID,
 		detail: map[string]any{"seq": a.Seq, "operation_key": a.OperationKey, "worker": a.Worker, "recharge": p.Recharge},
 		// A resend starts the count of absences again: only answers after it count.

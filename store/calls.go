@@ -29,10 +29,11 @@ func (s *Store) RecordCall(ctx context.Context, tx pgx.Tx, c CallOutcome) error 
 	if c.At.IsZero() {
 		c.At = s.Now()
 	}
-	var b pgx.Batch
-	b.Queue(`INSERT INTO call_outcomes (at, provider, class, verdict, outcome, error_class, latency_us, worker, payment_id)
+	_, err := tx.Exec(ctx, `INSERT INTO call_outcomes (at, provider, class, verdict, outcome, error_class, latency_us, worker, payment_id)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		c.At, c.Provider, c.Class, c.Verdict, c.Outcome, clean(c.ErrorClass), max(c.Latency.Microseconds(), 0), c.Worker, c.PaymentID)
-	queueNotify(&b, TopicProviders)
-	return wrap(tx.SendBatch(ctx, &b).Close(), "record call")
+	if err != nil {
+		return wrap(err, "record call")
+	}
+	return Notify(ctx, tx, TopicProviders)
 }

@@ -55,9 +55,11 @@ func (s *Store) create(ctx context.Context, tx pgx.Tx, n NewPayment, hash []byte
 	}
 	var b pgx.Batch
 	queueEvent(&b, TimelineEvent{PaymentID: p.ID, At: p.CreatedAt, Kind: "created", Source: "api", Actor: by.String(), ToStatus: Pending})
-	queueNotify(&b, TopicPayments)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return Created{}, wrap(err, "record created")
+	}
+	if err := Notify(ctx, tx, TopicPayments); err != nil {
+		return Created{}, err
 	}
 	return Created{Payment: p}, s.enqueuer().Charge(ctx, tx, p.ID, p.Provider, time.Time{})
 }

@@ -30,8 +30,12 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, p, q Payment, c change) e
 	if meant {
 		queueAudit(&b, s.Now(), c.by, auditAction(c), "payment:"+p.ID.String(), c.reason, state(p), state(q))
 	}
-	queueNotify(&b, TopicPayments)
-	return wrap(tx.SendBatch(ctx, &b).Close(), "record change")
+	if b.Len() > 0 {
+		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+			return wrap(err, "record change")
+		}
+	}
+	return Notify(ctx, tx, TopicPayments)
 }
 
 func auditAction(c change) string {
@@ -51,8 +55,6 @@ func queueEvent(b *pgx.Batch, e TimelineEvent) {
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		e.PaymentID, e.At, e.Kind, e.Source, e.Actor, string(e.FromStatus), string(e.ToStatus), clean(e.Reason), e.AttemptID, cleanMap(e.Evidence))
 }
-
-func queueNotify(b *pgx.Batch, topic string) { b.Queue(`SELECT pg_notify($1, $2)`, channel, topic) }
 
 // effects are what follows from a change, once each: the wallet's credit is keyed by
 // the payment's operation, alerts by their fact.

@@ -209,13 +209,14 @@ func facts(e provider.Event) string {
 }
 
 // noteWebhook keeps when the provider last sent something verified, at most once a
-// second: the row would be a bottleneck for all deliveries otherwise.
+// second. The check comes before the conflict, which would lock the row whatever its
+// WHERE says and make all deliveries of a provider take turns.
 func (s *Store) noteWebhook(ctx context.Context, tx pgx.Tx, providerName string) error {
 	now := s.Now()
 	_, err := tx.Exec(ctx, `
-		INSERT INTO provider_state AS p (provider, last_webhook_at) VALUES ($1, $2)
-		ON CONFLICT (provider) DO UPDATE SET last_webhook_at = $2
-		WHERE p.last_webhook_at IS NULL OR p.last_webhook_at < $3`, providerName, now, now.Add(-time.Second))
+		INSERT INTO provider_state AS p (provider, last_webhook_at)
+		SELECT $1::text, $2::timestamptz WHERE NOT EXISTS (SELECT 1 FROM provider_state WHERE provider = $1 AND last_webhook_at >= $3)
+		ON CONFLICT (provider) DO UPDATE SET last_webhook_at = greatest(p.last_webhook_at, $2)`, providerName, now, now.Add(-time.Second))
 	return wrap(err, "note webhook")
 }
 

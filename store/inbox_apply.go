@@ -143,7 +143,7 @@ func (s *Store) keepAsking(ctx context.Context, tx pgx.Tx, before, after Payment
 		return nil
 	}
 	at := s.Now().Add(firstAsk)
-	after, _, err := s.apply(ctx, tx, after, change{on: ByDeadline, next: next{at: at, why: whyReconcile},
+	after, _, err := s.apply(ctx, tx, after, change{next: next{at: at, why: whyReconcile},
 		kind: "snoozed", source: source, by: System(source), quiet: true})
 	if err != nil {
 		return err

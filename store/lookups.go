@@ -14,6 +14,11 @@ import (
 // absencesNeeded is how many counted "not found" answers in a row prove absence.
 const absencesNeeded = 2
 
+// maxRecharges bounds how often one payment's bytes go out again. A provider that
+// keeps repeating a stored 500 while it says that there is no such charge is not going
+// to make one; after the last resend the rule for absence is the usual one.
+const maxRecharges = 3
+
 // LookupPolicy is how a lookup's absence counts and what follows.
 type LookupPolicy struct {
 	AbsentHorizon time.Duration // a "not found" counts only this long after the last send
@@ -139,7 +144,7 @@ func (s *Store) absent(ctx context.Context, tx pgx.Tx, p Payment, pr prior, l pr
 
 // provenAbsent fails the payment, or sends the same key and bytes again.
 func (s *Store) provenAbsent(ctx context.Context, tx pgx.Tx, p Payment, pr prior, pol LookupPolicy, c change) (Payment, error) {
-	recharge := pol.OnAbsent == "recharge" && pol.KeyLife > 0
+	recharge := pol.OnAbsent == "recharge" && pol.KeyLife > 0 && pr.sends <= maxRecharges
 	switch {
 	case recharge && s.keyAlive(pr, pol.KeyLife):
 		c.next.why = whyRecharge

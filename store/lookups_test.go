@@ -123,6 +123,33 @@ func TestRechargeSendsTheSameKeyAndBytesWhileTheKeyLives(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrSettled, "the next resend needs absences of its own")
 }
 
+func TestRechargesAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.unknown()
+	resends := 0
+	for range 20 {
+		if p.Status.Final() {
+			break
+		}
+		w.clock.add(horizon)
+		w.jobs.Clear(t)
+		p = w.lookup(p.ID, absentBy(provider.ByReference), func(l *store.LookupPolicy) { l.OnAbsent = "recharge" })
+		if w.jobs.Asked(t, "recharge", p.ID) == 0 {
+			continue
+		}
+		a, err := w.begin2(p, true)
+		require.NoError(t, err)
+		resends++
+		c := timedOut()
+		c.Reason, c.Exchange.Replayed = "provider_500", true // the key's stored answer, for ever
+		p = w.finish(a, c)
+	}
+	require.Equal(t, 3, resends)
+	require.Equal(t, store.Failed, p.Status, "absent twice after the last send is absent")
+	require.Equal(t, "not_received", p.StatusReason)
+}
+
 func TestRechargeSettlesByItsAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,54 +49,75 @@ func (s *Store) PauseCharges(ctx context.Context, tx pgx.Tx, provider, reason st
 }
 
 // ResumeCharges lifts a pause and enqueues the charge jobs of the payments that wait
-// for it. Not paused: nothing. See PauseCharges.
+// for it, in batches: a crash in between leaves the rest to their own retry times. Not
+// paused: nothing. See PauseCharges.
 func (s *Store) ResumeCharges(ctx context.Context, provider string, by Actor, reason string) error {
-	return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var was string
-		err := tx.QueryRow(ctx, `
-			UPDATE provider_state p SET charges_paused = false, paused_reason = '', paused_at = NULL
-			FROM provider_state old WHERE p.provider = $1 AND p.charges_paused AND old.provider = p.provider
-			RETURNING old.paused_reason`, provider).Scan(&was)
-		if notFound(err) == ErrNotFound {
-			return nil
-		}
-		if err != nil {
-			return wrap(err, "resume charges")
-		}
-		err = s.Audit(ctx, tx, by, "provider.resume", "provider:"+provider, reason,
-			map[string]any{"charges_paused": true, "reason": was}, map[string]any{"charges_paused": false})
-		if err != nil {
-			return err
-		}
-		if err := s.requeuePending(ctx, tx, provider); err != nil {
-			return err
-		}
-		return Notify(ctx, tx, TopicProviders)
+	lifted := false
+	err := s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		lifted, err = s.liftPause(ctx, tx, provider, by, reason)
+		return err
 	})
+	last := uuid.Nil
+	for err == nil && lifted {
+		var more bool
+		err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+			last, more, err = s.requeuePending(ctx, tx, provider, last)
+			return err
+		})
+		if !more {
+			break
+		}
+	}
+	return err
 }
 
-// requeuePending pulls the charge jobs of a provider's pending payments forward.
-func (s *Store) requeuePending(ctx context.Context, tx pgx.Tx, provider string) error {
+func (s *Store) liftPause(ctx context.Context, tx pgx.Tx, provider string, by Actor, reason string) (bool, error) {
+	var was string
+	err := tx.QueryRow(ctx, `
+		UPDATE provider_state p SET charges_paused = false, paused_reason = '', paused_at = NULL
+		FROM provider_state old WHERE p.provider = $1 AND p.charges_paused AND old.provider = p.provider
+		RETURNING old.paused_reason`, provider).Scan(&was)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, wrap(err, "resume charges")
+	}
+	err = s.Audit(ctx, tx, by, "provider.resume", "provider:"+provider, reason,
+		map[string]any{"charges_paused": true, "reason": was}, map[string]any{"charges_paused": false})
+	if err != nil {
+		return false, err
+	}
+	return true, Notify(ctx, tx, TopicProviders)
+}
+
+// resumeBatch is how many payments one transaction of ResumeCharges takes.
+const resumeBatch = 200
+
+// requeuePending pulls the charge jobs of a provider's pending payments after the
+// given id forward.
+func (s *Store) requeuePending(ctx context.Context, tx pgx.Tx, provider string, after uuid.UUID) (last uuid.UUID, more bool, err error) {
 	rows, err := tx.Query(ctx, `
 		UPDATE payments SET next_check_at = $2, next_check_why = $3
-		WHERE id IN (SELECT id FROM payments WHERE provider = $1 AND status = 'pending' ORDER BY id FOR UPDATE)
-		RETURNING id`, provider, s.Now(), whyCharge)
+		WHERE id IN (SELECT id FROM payments WHERE provider = $1 AND status = 'pending' AND id > $4 ORDER BY id LIMIT $5 FOR UPDATE)
+		RETURNING id`, provider, s.Now(), whyCharge, after, resumeBatch)
 	if err != nil {
-		return wrap(err, "requeue pending")
+		return after, false, wrap(err, "requeue pending")
 	}
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	if err != nil {
-		return wrap(err, "requeue pending")
+		return after, false, wrap(err, "requeue pending")
 	}
+	last = after
 	for _, id := range ids {
 		if err := s.enqueuer().Charge(ctx, tx, id, provider, time.Time{}); err != nil {
-			return err
+			return after, false, err
+		}
+		if bytes.Compare(id[:], last[:]) > 0 { // RETURNING keeps no order
+			last = id
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	return Notify(ctx, tx, TopicPayments)
+	return last, len(ids) == resumeBatch, Notify(ctx, tx, TopicPayments)
 }
 
 func chargesPaused(ctx context.Context, tx pgx.Tx, provider string) (bool, error) {

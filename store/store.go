@@ -39,6 +39,7 @@ type Store struct {
 	enq  Enqueuer
 	now  func() time.Time
 	log  *slog.Logger
+	bell *bell
 }
 
 // Options of New. Zero values: real clock, slog.Default. Enqueuer may be nil only
@@ -57,7 +58,7 @@ func New(pool *pgxpool.Pool, o Options) *Store {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Store{pool: pool, enq: o.Enqueuer, now: o.Now, log: o.Log}
+	return &Store{pool: pool, enq: o.Enqueuer, now: o.Now, log: o.Log, bell: &bell{pool: pool, log: o.Log}}
 }
 
 // enqueuer returns the enqueuer. A store made without one only reads: a write that

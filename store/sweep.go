@@ -29,6 +29,9 @@ const (
 	sweepBatch   = 500 // rows of a kind one sweep takes; the next one takes the rest
 	defaultGrace = 30 * time.Second
 	nextSweep    = time.Minute // a swept payment is looked at again after this, whatever its job does
+	// eventWait is how long a payment the provider acknowledged may wait for its event
+	// when nobody can be asked.
+	eventWait = time.Hour
 )
 
 // Sweep trusts rows, not the queue; see design.md, Jobs. Each payment has a transaction
@@ -117,7 +120,7 @@ func (s *Store) sweepPayments(ctx context.Context, p SweepParams) (int, error) {
 // requeue gives a payment its work back. The enqueuer does nothing for live work, so
 // this repairs a lost job and leaves a slow one alone.
 func (s *Store) requeue(ctx context.Context, tx pgx.Tx, pay Payment, p SweepParams) error {
-	c := change{on: ByDeadline, kind: "snoozed", source: "sweep", by: System("sweep"), quiet: true,
+	c := change{kind: "snoozed", source: "sweep", by: System("sweep"), quiet: true,
 		next: next{at: s.Now().Add(nextSweep), why: pay.NextCheckWhy}}
 	if pay.Status == Pending {
 		paused, err := chargesPaused(ctx, tx, pay.Provider)
@@ -133,9 +136,10 @@ func (s *Store) requeue(ctx context.Context, tx pgx.Tx, pay Payment, p SweepPara
 		return s.enqueuer().Charge(ctx, tx, pay.ID, pay.Provider, time.Time{})
 	}
 	if !p.AskAt(pay.Provider) {
-		c.next = next{}
-		c.add = []string{ReviewNoStatusAPI}
-		c.set = func(q *Payment) { q.NextCheckAt, q.NextCheckWhy = nil, "" }
+		if pay.Status == Unknown || s.Now().Sub(pay.UpdatedAt) > eventWait {
+			c.next, c.add = next{}, []string{ReviewNoStatusAPI}
+			c.set = func(q *Payment) { q.NextCheckAt, q.NextCheckWhy = nil, "" }
+		}
 		_, _, err := s.apply(ctx, tx, pay, c)
 		return err
 	}
@@ -185,7 +189,7 @@ func (s *Store) sweepAged(ctx context.Context, p SweepParams) (int, error) {
 			if pay.Status != Unknown || pay.UnknownSince == nil || !pay.UnknownSince.Before(limit) {
 				return false, nil
 			}
-			_, _, err := s.apply(ctx, tx, pay, change{on: ByDeadline, add: []string{ReviewAged},
+			_, _, err := s.apply(ctx, tx, pay, change{add: []string{ReviewAged},
 				kind: "review", source: "sweep", by: System("sweep"), quiet: true})
 			return true, err
 		})

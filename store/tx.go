@@ -58,10 +58,11 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 }
 
 func (s *Store) once(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	tx, err := s.pool.Begin(ctx)
+	raw, err := s.pool.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("store: begin: %w", err)
 	}
+	tx := &tracked{Tx: raw, topics: map[string]struct{}{}}
 	defer func() {
 		// A no-op after a commit; on panic it still gives the connection back.
 		ctx, cancel := Detached(ctx)
@@ -74,6 +75,7 @@ func (s *Store) once(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("store: commit: %w", err)
 	}
+	s.bell.mark(tx.topics, ringAfter)
 	return nil
 }
 
@@ -117,14 +119,4 @@ func pause(ctx context.Context, try int) error {
 // timeout of its own (10 s).
 func Detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), detachedLimit)
-}
-
-// Notify tells live consoles, at commit, that a topic changed: payments, webhooks,
-// providers, alerts, runs, wallets. (pg_notify on channel "fusebox".) Postgres drops
-// repeats of a topic within one transaction.
-func Notify(ctx context.Context, tx pgx.Tx, topic string) error {
-	if _, err := tx.Exec(ctx, `SELECT pg_notify($1, $2)`, channel, topic); err != nil {
-		return fmt.Errorf("store: notify %s: %w", topic, err)
-	}
-	return nil
 }

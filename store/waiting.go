@@ -18,7 +18,7 @@ func (s *Store) NoteWaiting(ctx context.Context, id uuid.UUID, until time.Time, 
 			return err
 		}
 		_, _, err = s.apply(ctx, tx, p, change{
-			on: ByDeadline, next: next{at: until, why: clean(why)},
+			next: next{at: until, why: clean(why)},
 			kind: "snoozed", source: "job", by: System("jobs"), quiet: p.NextCheckWhy == why,
 			detail: map[string]any{"why": why, "until": until.UTC(), "detail": detail},
 		})
