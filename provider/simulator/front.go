@@ -105,7 +105,8 @@ func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 }
 
 func serve(s *http.Server, l net.Listener, log *slog.Logger) {
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	// A listener closed before its server says net.ErrClosed; both are a wanted end.
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		log.Error("listener stopped", "error", err)
 	}
 }
