@@ -313,6 +313,16 @@ func (s *Store) Authenticate(ctx context.Context, email, password string) (User,
 	return u, nil
 }
 
+// SignedIn notes that a person signed in, in the row and in the audit log.
+func (s *Store) SignedIn(ctx context.Context, id uuid.UUID, by Actor) error {
+	return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `UPDATE users SET last_seen_at = $2 WHERE id = $1`, id, s.Now()); err != nil {
+			return err
+		}
+		return s.Audit(ctx, tx, by, "user.sign_in", "user:"+id.String(), "", nil, nil)
+	})
+}
+
 // touchEvery is how exact last_seen_at and last_used_at are: often enough for
 // people, seldom enough to cost nothing.
 const touchEvery = time.Minute

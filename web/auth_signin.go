@@ -72,7 +72,7 @@ func (s *Server) startSession(c echo.Context, u store.User) error {
 		return err
 	}
 	c.Set(ctxUser, u)
-	return s.cfg.Store.TouchUser(ctx, u.ID)
+	return s.cfg.Store.SignedIn(ctx, u.ID, s.actor(c))
 }
 
 // signOut ends the session. Signing out twice is no error.

@@ -46,6 +46,9 @@ func TestSignIn(t *testing.T) {
 	seen, err := w.store.User(t.Context(), u.ID)
 	require.NoError(t, err)
 	require.NotNil(t, seen.LastSeenAt)
+	var actor string
+	require.NoError(t, w.db.Pool.QueryRow(t.Context(), `SELECT actor FROM audit_log WHERE action = 'user.sign_in'`).Scan(&actor))
+	require.Equal(t, "user:"+u.ID.String(), actor)
 	require.Equal(t, http.StatusSeeOther, b.get("/signin").StatusCode, "already signed in: goes on")
 }
 

@@ -62,6 +62,7 @@ type Server struct {
 	origin   string // scheme and host of PublicURL
 	sessions *scs.SessionManager
 	metrics  *metrics
+	rejects  *rejectBudget
 	csrf     *http.CrossOriginProtection
 
 	public  *echo.Group // anyone: sign-in, assets, the demo's checkout
@@ -119,6 +120,7 @@ func newServer(cfg Config) (*Server, error) {
 		base: strings.TrimRight(cfg.PublicURL, "/"), origin: base.Scheme + "://" + base.Host}
 	s.sessions = newSessions(cfg.Store, s.https)
 	s.metrics = newMetrics(cfg)
+	s.rejects = newRejectBudget()
 	// Behind a proxy that rewrites Host, a browser's Origin is still the public one.
 	s.csrf = http.NewCrossOriginProtection()
 	if err := s.csrf.AddTrustedOrigin(s.origin); err != nil {

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -30,6 +32,10 @@ func (s *Server) receiveWebhook(c echo.Context) error {
 		return bodyError(err)
 	}
 	d := readDelivery(adapter, c.Request().Header, raw, s)
+	if d.Verification.Verdict != provider.SignatureValid && !s.rejects.allow(d.Provider, s.cfg.Now()) {
+		s.metrics.webhook(d, "dropped")
+		return badSignature(d)
+	}
 	got, err := s.cfg.Store.ReceiveWebhook(c.Request().Context(), d)
 	if err != nil {
 		s.metrics.webhook(d, "error")
@@ -39,7 +45,7 @@ func (s *Server) receiveWebhook(c echo.Context) error {
 	note(c, slog.String("provider", d.Provider), slog.String("signature", d.Verification.Verdict),
 		slog.String("state", got.State), slog.Int("duplicates", got.Duplicates))
 	if d.Verification.Verdict != provider.SignatureValid {
-		return &badRequest{"signature", signatureReasons[d.Verification.Verdict]}
+		return badSignature(d)
 	}
 	return answer(c, http.StatusOK, map[string]any{"state": got.State, "duplicates": got.Duplicates})
 }
@@ -48,6 +54,7 @@ func (s *Server) receiveWebhook(c echo.Context) error {
 func readDelivery(a provider.Adapter, h http.Header, raw []byte, s *Server) store.Delivery {
 	d := store.Delivery{Provider: a.Name(), Raw: raw, Header: keptHeaders(h), Verification: a.Verify(h, raw, s.cfg.Now())}
 	if d.Verification.Verdict != provider.SignatureValid {
+		d.Raw = raw[:min(len(raw), maxRejectedBody)]
 		return d
 	}
 	events, err := a.Parse(raw)
@@ -57,6 +64,51 @@ func readDelivery(a provider.Adapter, h http.Header, raw []byte, s *Server) stor
 	}
 	d.Events = events
 	return d
+}
+
+// Anybody can send what will be rejected, so what is kept of it is bounded: the
+// beginning of each body, and per provider and process so many rows at once and then
+// so many a second. Beyond that a delivery is refused and counted, not stored.
+const (
+	maxRejectedBody = 16 << 10
+	rejectBurst     = 200
+	rejectRate      = 5.0
+)
+
+// rejectBudget is what is left of those rows, per provider.
+type rejectBudget struct {
+	mu   sync.Mutex
+	left map[string]float64
+	at   map[string]time.Time
+}
+
+func newRejectBudget() *rejectBudget {
+	return &rejectBudget{left: map[string]float64{}, at: map[string]time.Time{}}
+}
+
+// allow takes one row from the provider's budget, if there is one.
+func (b *rejectBudget) allow(name string, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	left := float64(rejectBurst)
+	at, known := b.at[name]
+	if known {
+		left = min(left, b.left[name]+max(0, now.Sub(at).Seconds())*rejectRate)
+	}
+	if now.After(at) { // a clock that goes back must not pay twice
+		b.at[name] = now
+	}
+	if left < 1 {
+		b.left[name] = left
+		return false
+	}
+	b.left[name] = left - 1
+	return true
+}
+
+// badSignature refuses a delivery (400) and says what is wrong with its signature.
+func badSignature(d store.Delivery) error {
+	return &badRequest{"signature", signatureReasons[d.Verification.Verdict]}
 }
 
 // signatureReasons says to a provider's developer what is wrong with a signature.

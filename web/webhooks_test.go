@@ -14,6 +14,7 @@ import (
 
 	"fusebox/provider"
 	"fusebox/store"
+	"fusebox/store/storetest"
 )
 
 // deliver posts raw as atlas would, signed at at.
@@ -125,6 +126,36 @@ func TestWebhookSizes(t *testing.T) {
 	problemField(t, res, http.StatusRequestEntityTooLarge, "body")
 	require.Equal(t, http.StatusRequestEntityTooLarge, w.deliver(pad(2<<20), w.clock.now()).StatusCode)
 	require.Len(t, w.inbox(), 1)
+}
+
+func TestRejectedDeliveriesAreBounded(t *testing.T) {
+	t.Parallel()
+	b, now := newRejectBudget(), storetest.Epoch
+	for range rejectBurst {
+		require.True(t, b.allow("atlas", now))
+	}
+	require.False(t, b.allow("atlas", now))
+	require.True(t, b.allow("borealis", now), "each provider has its own")
+	require.False(t, b.allow("atlas", now.Add(-time.Hour)), "a clock that goes back gives nothing")
+	require.True(t, b.allow("atlas", now.Add(time.Second)))
+	for range rejectBurst {
+		b.allow("atlas", now.Add(24*time.Hour))
+	}
+	require.False(t, b.allow("atlas", now.Add(24*time.Hour)), "a quiet day saves up one burst")
+}
+
+func TestAFloodOfJunkIsRefusedWithoutBeingStored(t *testing.T) {
+	t.Parallel()
+	w := newWebtest(t)
+	require.Equal(t, http.StatusBadRequest, w.deliverWith(strings.Repeat("x", 1<<20), http.Header{}).StatusCode)
+	require.Len(t, w.inbox()[0].Raw, maxRejectedBody)
+	for range rejectBurst {
+		w.server.rejects.allow("atlas", w.clock.now())
+	}
+	problemField(t, w.deliverWith(paidEvent, http.Header{}), http.StatusBadRequest, "signature")
+	require.Len(t, w.inbox(), 1)
+	require.Equal(t, http.StatusOK, w.deliver(paidEvent, w.clock.now()).StatusCode, "signed ones are not held up")
+	require.Contains(t, w.scrape().body, `fusebox_webhook_deliveries_total{provider="atlas",signature="missing",state="dropped"} 1`)
 }
 
 func TestWebhooksOfStrangers(t *testing.T) {
