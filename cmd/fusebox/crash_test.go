@@ -38,7 +38,9 @@ func TestCrashKillMinus9(t *testing.T) {
 				w.eventually(5*time.Second, "the provider booked it", func() bool { return w.charges("steady", payment.ID) == 1 })
 			}
 			w.work("FUSEBOX_WORKER=survivor")
-			got := w.settled(payment.ID, 60*time.Second)
+			// A job left "running" by a dead worker comes back with River's rescue, which
+			// has to wait for the longest job there can be.
+			got := w.settled(payment.ID, 3*time.Minute)
 			require.Equal(t, store.Succeeded, got.Status)
 			require.Equal(t, 1, w.charges("steady", payment.ID))
 			w.clean()

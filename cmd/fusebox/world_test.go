@@ -252,7 +252,7 @@ func (w *world) payment(id uuid.UUID) store.Payment {
 func (w *world) settled(id uuid.UUID, within time.Duration) store.Payment {
 	w.t.Helper()
 	var p store.Payment
-	w.eventually(within, "payment "+id.String()+" is final", func() bool {
+	eventuallyIn(w.t, within, func() string { return fmt.Sprintf("payment %s is final, it is %s (%s)", id, p.Status, p.StatusReason) }, func() bool {
 		p = w.payment(id)
 		return p.Status.Final()
 	})
