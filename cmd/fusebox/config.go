@@ -39,6 +39,8 @@ type config struct {
 	SlackURL     string        `env:"FUSEBOX_SLACK_URL"`
 	TranslateURL string        `env:"FUSEBOX_TRANSLATE_URL"`
 
+	RedisTimeout time.Duration `env:"FUSEBOX_REDIS_TIMEOUT" envDefault:"50ms"`
+
 	CircuitFailures int           `env:"FUSEBOX_CIRCUIT_FAILURES" envDefault:"5"`
 	CircuitOpenFor  time.Duration `env:"FUSEBOX_CIRCUIT_OPEN_FOR" envDefault:"30s"`
 
@@ -141,6 +143,7 @@ func (c config) validate() error {
 	for name, d := range map[string]time.Duration{
 		"FUSEBOX_STOP_GRACE": c.StopGrace, "FUSEBOX_SWEEP_EVERY": c.SweepEvery, "FUSEBOX_UNKNOWN_AGED": c.UnknownAged,
 		"FUSEBOX_CALLS_KEPT": c.CallsKept, "FUSEBOX_CIRCUIT_OPEN_FOR": c.CircuitOpenFor,
+		"FUSEBOX_REDIS_TIMEOUT": c.RedisTimeout,
 	} {
 		if d <= 0 {
 			bad(name, "%s is not positive", d)
@@ -222,6 +225,23 @@ func (c config) requireRedis() error {
 		return fmt.Errorf("REDIS_URL: %w", err)
 	}
 	return nil
+}
+
+// patientRedisURL gives the client's own steps (dial, read, write, wait for a
+// connection) the time a decision may take, where the URL does not say otherwise.
+func (c config) patientRedisURL() string {
+	u, err := url.Parse(c.RedisURL)
+	if err != nil {
+		return c.RedisURL // refused by the client, with the reason
+	}
+	q := u.Query()
+	for _, name := range []string{"dial_timeout", "read_timeout", "write_timeout", "pool_timeout"} {
+		if !q.Has(name) {
+			q.Set(name, c.RedisTimeout.String())
+		}
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
 }
 
 // checkURL never echoes the value: it may hold a password.

@@ -172,6 +172,9 @@ func (d *demo) buildApp(ctx context.Context) error {
 	d.cfg.UnknownAged = 2 * time.Minute
 	d.cfg.CircuitOpenFor = 8 * time.Second
 	d.cfg.StopGrace = 5 * time.Second
+	// Everything shares one machine here, often a small one that is building something
+	// else: a slow answer of the embedded Redis is no outage.
+	d.cfg.RedisTimeout = max(d.cfg.RedisTimeout, 500*time.Millisecond)
 	if d.cfg.DBConns < 48 {
 		d.cfg.DBConns = 48
 	}

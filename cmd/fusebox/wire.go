@@ -70,7 +70,7 @@ func buildReader(ctx context.Context, cfg config, name string) (*app, error) {
 
 // connectCircuits does not insist on a live Redis: charging goes on without one.
 func (a *app) connectCircuits(ctx context.Context) error {
-	client, err := breaker.NewClient(a.cfg.RedisURL)
+	client, err := breaker.NewClient(a.cfg.patientRedisURL())
 	if err != nil {
 		return fmt.Errorf("REDIS_URL: %w", err)
 	}
@@ -87,7 +87,8 @@ func (a *app) connectCircuits(ctx context.Context) error {
 		a.log.Warn(warning)
 	}
 	a.circuits = breaker.NewRedis(client, breaker.Options{
-		Settings: a.circuitSettings, Names: a.registry.Names(), Worker: a.cfg.workerName(), Log: a.log,
+		Settings: a.circuitSettings, Names: a.registry.Names(), Worker: a.cfg.workerName(),
+		Timeout: a.cfg.RedisTimeout, Log: a.log,
 	})
 	return nil
 }

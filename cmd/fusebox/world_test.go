@@ -123,6 +123,7 @@ func (w *world) configure() {
 		"DATABASE_URL="+w.db.DSN, "REDIS_URL="+w.redis.URL(),
 		"FUSEBOX_PROVIDERS="+strings.Join(names, ","), "FUSEBOX_LISTEN="+strings.TrimPrefix(w.url, "http://"),
 		"FUSEBOX_SWEEP_EVERY=1s", "FUSEBOX_CIRCUIT_OPEN_FOR=2s", "FUSEBOX_DB_CONNS=16", "FUSEBOX_STOP_GRACE=3s",
+		"FUSEBOX_REDIS_TIMEOUT=500ms", // a busy test machine is no outage of Redis
 	)
 }
 
