@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
+
+	"fusebox/provider"
 )
 
 // jsonObject is a JSON object whose members are read one by one, so that each
@@ -183,10 +185,6 @@ func unprintable(r rune) bool {
 		r == 0x2028 || r == 0x2029 || r == utf8.RuneError
 }
 
-// maxAmount caps amounts, in minor units: far above any payment, far below overflow
-// of a wallet.
-const maxAmount = 999_999_999_999
-
 // amount reads a positive integer literal of minor units. 100.5, "100", 1e2 and 100.0
 // are refused although some of them have an integer's value: who sends one of them
 // may mean major units.
@@ -215,8 +213,8 @@ func amountOf(raw string) (n int64, reason string) {
 		return 0, "must be greater than zero"
 	}
 	n, err := strconv.ParseInt(raw, 10, 64)
-	if err != nil || n > maxAmount {
-		return 0, "is larger than " + strconv.Itoa(maxAmount)
+	if err != nil || n > provider.MaxAmount {
+		return 0, "is larger than " + strconv.FormatInt(provider.MaxAmount, 10)
 	}
 	return n, ""
 }

@@ -19,7 +19,7 @@ import (
 
 func TestAmounts(t *testing.T) {
 	t.Parallel()
-	for raw, want := range map[string]int64{"1": 1, "4900": 4900, strconv.Itoa(maxAmount): maxAmount} {
+	for raw, want := range map[string]int64{"1": 1, "4900": 4900, strconv.FormatInt(provider.MaxAmount, 10): provider.MaxAmount} {
 		n, reason := amountOf(raw)
 		require.Equal(t, want, n)
 		require.Empty(t, reason)
@@ -28,7 +28,7 @@ func TestAmounts(t *testing.T) {
 		`100.5`: "without point", `100.0`: "without point", `1e3`: "without point", `1E3`: "without point", `-1.5`: "without point",
 		`"100"`: "not text", `"1e3"`: "not text", `-1`: "greater than zero", `0`: "greater than zero", `-0`: "greater than zero",
 		`true`: "must be an integer", `[]`: "must be an integer", `{}`: "must be an integer",
-		`1000000000000`: "larger than", `9223372036854775808`: "larger than", strings.Repeat("9", 400): "larger than",
+		`1000000000001`: "larger than", `9223372036854775808`: "larger than", strings.Repeat("9", 400): "larger than",
 	} {
 		n, reason := amountOf(raw)
 		require.Zero(t, n, raw)
@@ -203,7 +203,7 @@ func FuzzReadPayment(f *testing.F) {
 // checkPromises holds an accepted payment to what the store is told about it.
 func checkPromises(t *testing.T, raw []byte, n store.NewPayment) {
 	t.Helper()
-	require.True(t, n.Amount > 0 && n.Amount <= maxAmount)
+	require.True(t, n.Amount > 0 && n.Amount <= provider.MaxAmount)
 	require.Equal(t, "atlas", n.Provider)
 	require.Len(t, n.Currency, 3)
 	require.NotEmpty(t, strings.TrimSpace(n.OrderRef))

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/bojanz/currency"
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
@@ -153,7 +152,10 @@ func (s *Server) checkCharge(f *form, n store.NewPayment) {
 }
 
 // knownCurrency reports whether code is an ISO 4217 currency in use, in upper case.
-func knownCurrency(code string) bool { return currency.IsValid(code) }
+func knownCurrency(code string) bool {
+	_, known := provider.Exponent(code)
+	return known
+}
 
 // id reads an optional UUID.
 func (f *form) id(name string) *uuid.UUID {

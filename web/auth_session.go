@@ -33,6 +33,7 @@ const (
 // newSessions returns the session manager. Tokens are stored hashed: who reads the
 // table cannot sign in with it.
 func newSessions(st *store.Store, https bool) *scs.SessionManager {
+	gob.Register([]Flash{}) // the codec has to know what a session may hold
 	m := scs.New()
 	m.Store = st.Sessions()
 	m.Lifetime = sessionLife
@@ -175,9 +176,6 @@ type Flash struct {
 	Kind string // ok, warning, error
 	Text string
 }
-
-//nolint:gochecknoinits // gob needs to know what a session may hold before the first one is read
-func init() { gob.Register([]Flash{}) }
 
 // flash keeps a message for the next page.
 func (s *Server) flash(c echo.Context, kind, text string) {
