@@ -29,6 +29,7 @@ type AuditFilter struct {
 	Action string // whole, e.g. payment.resolve
 	Target string // whole, e.g. payment:ID
 	Actor  string // whole, e.g. user:ID
+	People bool   // only what people did, not the engine
 }
 
 // ListAudit reads audit rows newest first, older than before (0: from the top).
@@ -38,6 +39,9 @@ func (s *Store) ListAudit(ctx context.Context, f AuditFilter, before int64, limi
 		if v != "" {
 			w.and(cond, v)
 		}
+	}
+	if f.People {
+		w.and("actor LIKE 'user:%'") // the partial index audit_log_people has the same words
 	}
 	if before > 0 {
 		w.and("id < ?", before)

@@ -3,7 +3,9 @@ package views
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"fusebox/views/components"
@@ -204,7 +206,16 @@ func momentTitle(ctx context.Context, m PaymentMoment) string {
 }
 
 // reasonWords reads a machine-readable reason; codes like gateway_502 keep their number.
-func reasonWords(ctx context.Context, reason string) string { return Opt(ctx, "reason.", reason) }
+func reasonWords(ctx context.Context, reason string) string {
+	source, code, found := strings.Cut(reason, "_")
+	if _, err := strconv.Atoi(code); found && err == nil && slices.Contains(coded, source) {
+		return Opt(ctx, "reason_code.", source, "Code", code)
+	}
+	return Opt(ctx, "reason.", reason)
+}
+
+// coded are the reasons that carry an HTTP status: whose it was.
+var coded = []string{"gateway", "provider", "http"}
 
 func attemptLine(ctx context.Context, a AttemptView) string {
 	http := T(ctx, "attempt.no_http")
@@ -229,6 +240,8 @@ func webhookLine(ctx context.Context, w WebhookRow) string {
 func who(ctx context.Context, m PaymentMoment) string {
 	switch m.WhoKind {
 	case "user":
+		return m.Who
+	case "provider":
 		return m.Who
 	case "client":
 		return T(ctx, "who.client", "Name", m.Who)

@@ -58,21 +58,22 @@ func TestVerdictSaysWhatIsKnownAndNoMore(t *testing.T) {
 			facts("pending", func(f *PaymentFacts) { f.SentAt, f.NextAt, f.NextWhy = nil, at(5*time.Minute), "circuit_open" }),
 			[]string{"Nothing has reached atlas", "the circuit of atlas is open until about 12:05:00"}, []string{"We sent"},
 		},
-		"pending, throttled": {facts("pending", func(f *PaymentFacts) { f.NextAt, f.NextWhy = at(time.Minute), "throttled" }), []string{"slow down until 12:01:00"}, nil},
-		"pending, paused":    {facts("pending", func(f *PaymentFacts) { f.NextWhy = "paused" }), []string{"paused after a configuration alarm"}, nil},
-		"pending, retry":     {facts("pending", func(f *PaymentFacts) { f.NextAt, f.NextWhy = at(time.Minute), "retry" }), []string{"did not leave this machine; it is tried again at 12:01:00"}, nil},
-		"pending, queued":    {facts("pending", func(f *PaymentFacts) { f.NextAt, f.NextWhy = at(time.Minute), "charge" }), []string{"Next try 12:01:00."}, nil},
-		"processing":         {facts("processing", nil), []string{"took the charge at 11:50:00 and has not decided", "Do not charge again."}, nil},
-		"requires action":    {facts("requires_action", nil), []string{"waits for the customer", "do not start another payment"}, nil},
-		"paid":               {facts("succeeded", nil), []string{"atlas confirmed " + money + " at 11:51:00.", "Nothing to do."}, []string{"Do not"}},
-		"paid, in review":    {facts("succeeded", func(f *PaymentFacts) { f.Review = []string{"duplicate_at_provider"} }), []string{"confirmed"}, []string{"Nothing to do"}},
-		"paid by a person":   {facts("succeeded", func(f *PaymentFacts) { f.Evidence, f.DecidedBy = "operator", "Olena" }), []string{"Olena marked it paid at 11:51:00"}, []string{"atlas confirmed"}},
-		"declined":           {facts("failed", func(f *PaymentFacts) { f.Reason = "declined" }), []string{"atlas declined the charge", "No money moved.", "it is a new payment"}, nil},
-		"rejected":           {facts("failed", func(f *PaymentFacts) { f.Reason = "rejected" }), []string{"did not accept the request"}, nil},
-		"never received":     {facts("failed", func(f *PaymentFacts) { f.Reason = "not_received" }), []string{"asked twice", "never reached it"}, nil},
-		"refused here":       {facts("failed", func(f *PaymentFacts) { f.SentAt = nil }), []string{"before anything was sent"}, nil},
-		"failed by a person": {facts("failed", func(f *PaymentFacts) { f.Evidence, f.DecidedBy = "operator", "Olena" }), []string{"Olena marked it failed"}, nil},
-		"failed by an event": {facts("failed", func(f *PaymentFacts) { f.Reason = "expired" }), []string{"answered at 11:51:00 that it was not executed"}, nil},
+		"pending, throttled":   {facts("pending", func(f *PaymentFacts) { f.NextAt, f.NextWhy = at(time.Minute), "throttled" }), []string{"slow down until 12:01:00"}, nil},
+		"pending, paused":      {facts("pending", func(f *PaymentFacts) { f.NextWhy = "paused" }), []string{"paused after a configuration alarm"}, nil},
+		"pending, retry":       {facts("pending", func(f *PaymentFacts) { f.NextAt, f.NextWhy = at(time.Minute), "retry" }), []string{"did not leave this machine; it is tried again at 12:01:00"}, nil},
+		"pending, queued":      {facts("pending", func(f *PaymentFacts) { f.NextAt, f.NextWhy = at(time.Minute), "charge" }), []string{"Next try 12:01:00."}, nil},
+		"processing":           {facts("processing", nil), []string{"took the charge at 11:50:00 and has not decided", "Do not charge again."}, nil},
+		"requires action":      {facts("requires_action", nil), []string{"waits for the customer", "do not start another payment"}, nil},
+		"paid":                 {facts("succeeded", nil), []string{"atlas confirmed " + money + " at 11:51:00.", "Nothing to do."}, []string{"Do not"}},
+		"paid, in review":      {facts("succeeded", func(f *PaymentFacts) { f.Review = []string{"duplicate_at_provider"} }), []string{"confirmed"}, []string{"Nothing to do"}},
+		"paid by a person":     {facts("succeeded", func(f *PaymentFacts) { f.Evidence, f.DecidedBy = "operator", "Olena" }), []string{"Olena marked it paid at 11:51:00"}, []string{"atlas confirmed"}},
+		"declined":             {facts("failed", func(f *PaymentFacts) { f.Reason = "declined" }), []string{"atlas declined the charge", "No money moved.", "it is a new payment"}, nil},
+		"declined with a code": {facts("failed", func(f *PaymentFacts) { f.Reason, f.HTTPStatus = "insufficient_funds", 402 }), []string{"declined the charge at 11:51:00: insufficient funds. No money moved."}, nil},
+		"rejected":             {facts("failed", func(f *PaymentFacts) { f.Reason = "rejected" }), []string{"did not accept the request"}, nil},
+		"never received":       {facts("failed", func(f *PaymentFacts) { f.Reason = "not_received" }), []string{"asked twice", "never reached it"}, nil},
+		"refused here":         {facts("failed", func(f *PaymentFacts) { f.SentAt = nil }), []string{"before anything was sent"}, nil},
+		"failed by a person":   {facts("failed", func(f *PaymentFacts) { f.Evidence, f.DecidedBy = "operator", "Olena" }), []string{"Olena marked it failed"}, nil},
+		"failed by an event":   {facts("failed", func(f *PaymentFacts) { f.Reason = "expired" }), []string{"answered at 11:51:00 that it was not executed: expired."}, nil},
 	} {
 		v := VerdictOf(speak(messages.English), c.f)
 		all := strings.Join(append([]string{v.Text, v.Next}, v.Do...), "\n")
@@ -112,7 +113,7 @@ func TestTimelineShowsSilencesAndWhatIsNext(t *testing.T) {
 	require.Equal(t, []string{"", "", "4\u00a0min without news", ""}, []string{items[0].Gap, items[1].Gap, items[2].Gap, items[3].Gap})
 	require.Equal(t, []string{"shop (API)", "Fusebox", "Olena"}, []string{items[0].Who, items[1].Who, items[2].Who})
 	require.Equal(t, "unknown", items[1].Status)
-	require.Equal(t, []string{"Why: gateway 502"}, items[1].Lines)
+	require.Equal(t, []string{"Why: HTTP 502 from something in front of the provider"}, items[1].Lines)
 	require.Empty(t, items[2].Status, "nothing moved")
 	require.True(t, items[3].Future)
 	require.Equal(t, "Next: ask the provider", items[3].Title)

@@ -86,8 +86,8 @@ func failedWords(ctx context.Context, f PaymentFacts) string {
 		return T(ctx, "verdict.failed.operator", "Who", f.DecidedBy, "Time", at)
 	}
 	switch {
-	case f.Reason == "declined":
-		return T(ctx, "verdict.failed.declined", "Provider", f.Provider, "Time", at)
+	case f.declined():
+		return T(ctx, "verdict.failed.declined", "Provider", f.Provider, "Time", at, "Why", reasonWords(ctx, f.Reason))
 	case f.Reason == "not_received":
 		return T(ctx, "verdict.failed.not_received", "Provider", f.Provider)
 	case f.SentAt == nil:
@@ -95,8 +95,11 @@ func failedWords(ctx context.Context, f PaymentFacts) string {
 	case strings.HasPrefix(f.Reason, "rejected"):
 		return T(ctx, "verdict.failed.rejected", "Provider", f.Provider, "Time", at)
 	}
-	return T(ctx, "verdict.failed.other", "Provider", f.Provider, "Time", at)
+	return T(ctx, "verdict.failed.other", "Provider", f.Provider, "Time", at, "Why", reasonWords(ctx, f.Reason))
 }
+
+// declined: the customer's bank said no. The reason then is the provider's decline code.
+func (f PaymentFacts) declined() bool { return f.Reason == "declined" || f.HTTPStatus == 402 }
 
 func unknownWords(ctx context.Context, f PaymentFacts) (string, []string) {
 	do := []string{T(ctx, "verdict.do.no_recharge"), T(ctx, "verdict.do.not_failed")}
@@ -164,7 +167,7 @@ func CustomerSentence(ctx context.Context, f PaymentFacts) string {
 	case "succeeded":
 		return T(ctx, "customer.succeeded", args...)
 	case "failed":
-		if f.Reason == "declined" {
+		if f.declined() {
 			return T(ctx, "customer.declined", args...)
 		}
 		return T(ctx, "customer.failed", args...)

@@ -12,6 +12,7 @@ import (
 
 	"fusebox/store"
 	"fusebox/views"
+	"fusebox/views/components"
 )
 
 // auditActions lists the actions people filter by most.
@@ -21,10 +22,14 @@ var auditActions = []string{"payment.status", "payment.resolve", "payment.reconc
 // auditPage answers the audit log.
 func (s *Server) auditPage(c echo.Context) error {
 	f := store.AuditFilter{Action: strings.TrimSpace(c.QueryParam("action")), Target: strings.TrimSpace(c.QueryParam("target"))}
+	who := c.QueryParam("who")
+	f.People = who != "all" && f.Target == "" // the story of one thing is whole
 	before, err := pageNumber(c.QueryParam("before"))
 	switch {
 	case err != nil:
 		return invalid("before", "is not a page")
+	case who != "" && who != "all":
+		return invalid("who", "is not one of the choices")
 	case tooLong(f.Action):
 		return invalid("action", "is longer than 200 characters")
 	case tooLong(f.Target):
@@ -35,14 +40,21 @@ func (s *Server) auditPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := views.AuditView{Page: s.page(c, "audit", views.T(ctx, "audit.title")), Action: f.Action, Target: f.Target, Actions: auditActions}
+	v := views.AuditView{Page: s.page(c, "audit", views.T(ctx, "audit.title")), Action: f.Action, Target: f.Target, Actions: auditActions, All: !f.People}
 	if f.Action != "" && !slices.Contains(auditActions, f.Action) {
 		v.Actions = append(slices.Clone(auditActions), f.Action)
 	}
 	for _, a := range list {
-		v.Rows = append(v.Rows, auditRow(a))
+		row := auditRow(a)
+		if strings.HasPrefix(a.Actor, "system:") {
+			row.Who = views.T(ctx, "audit.system", "Name", a.ActorName)
+		}
+		v.Rows = append(v.Rows, row)
 	}
-	values := with(with(nil, "action", f.Action), "target", f.Target)
+	values := with(with(with(nil, "action", f.Action), "target", f.Target), "who", who)
+	v.Tabs = []components.Tab{
+		{Label: views.T(ctx, "audit.tab.people"), Href: address(views.PathAudit, with(with(values, "who", ""), "target", "")), Current: f.People},
+		{Label: views.T(ctx, "audit.tab.all"), Href: address(views.PathAudit, with(values, "who", "all")), Current: !f.People}}
 	if more {
 		v.Pages.Older = address(views.PathAudit, with(values, "before", strconv.FormatInt(list[len(list)-1].ID, 10)))
 	}
@@ -57,7 +69,8 @@ func auditRow(a store.AuditEntry) views.AuditRow {
 		RequestID: a.RequestID, Changes: auditChanges(a.Before, a.After)}
 }
 
-// auditChanges lists the fields that differ, by name.
+// auditChanges lists the fields that differ, by name. The row's version only says that
+// something did.
 func auditChanges(before, after map[string]any) []views.AuditChange {
 	all := maps.Clone(before)
 	if all == nil {
@@ -67,7 +80,7 @@ func auditChanges(before, after map[string]any) []views.AuditChange {
 	var out []views.AuditChange
 	for _, field := range slices.Sorted(maps.Keys(all)) {
 		was, is := auditValue(before, field), auditValue(after, field)
-		if was != is {
+		if was != is && field != "version" {
 			out = append(out, views.AuditChange{Field: field, Before: was, After: is})
 		}
 	}

@@ -244,3 +244,22 @@ func TestQueuesPageSaysDepthLimitAndWhy(t *testing.T) {
 	require.Contains(t, body, "waiting: circuit open")
 	require.Contains(t, body, `href="/payments?provider=atlas&amp;status=pending"`)
 }
+
+func TestAuditOpensOnWhatPeopleDid(t *testing.T) {
+	t.Parallel()
+	w := newWebtest(t)
+	b := w.signedIn(store.RoleSupport)
+	for actor, action := range map[string]string{"user:" + b.user.ID.String(): "circuit.reset", "system:charge": "payment.status"} {
+		w.db.Exec(t, `INSERT INTO audit_log (at, actor, action, target, before, after) VALUES ($1, $2, $3, 'payment:7',
+			'{"status":"unknown","needs_review":["aged"],"version":2}', '{"status":"succeeded","needs_review":[],"version":3}')`,
+			storetest.Epoch, actor, action)
+	}
+	people := b.get("/audit")
+	require.Contains(t, people.body, "Olena")
+	require.NotContains(t, people.body, "Fusebox: charge")
+	require.Contains(t, people.body, `aged → <strong>–</strong>`)
+	require.NotContains(t, people.body, ">version<")
+	require.Contains(t, b.get("/audit?who=all").body, "Fusebox: charge")
+	require.Contains(t, b.get("/audit?target=payment:7").body, "Fusebox: charge", "the story of one thing is whole")
+	require.Equal(t, http.StatusUnprocessableEntity, b.get("/audit?who=me").StatusCode)
+}

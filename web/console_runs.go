@@ -62,7 +62,9 @@ func (s *Server) syncLinks(needs string) []views.ActionLink {
 	}
 	var out []views.ActionLink
 	for _, name := range s.providerNames() {
-		out = append(out, views.ActionLink{Label: name, Href: startPath(name)})
+		if a, ok := s.cfg.Registry.Get(name); ok && a.Capabilities().Listing {
+			out = append(out, views.ActionLink{Label: name, Href: startPath(name)})
+		}
 	}
 	return out
 }
