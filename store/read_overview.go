@@ -191,7 +191,7 @@ func (o *Overview) readWebhooks(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (o *Overview) readRuns(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, `SELECT DISTINCT ON (provider) `+consoleRunColumns+`
+	rows, err := tx.Query(ctx, `SELECT DISTINCT ON (provider) `+runColumns+`
 		FROM reconciliation_runs ORDER BY provider, started_at DESC`)
 	if err != nil {
 		return err

@@ -1131,7 +1131,7 @@ func providerStrip(strip []ProviderStrip) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = components.Scroll(T(ctx, "nav.providers")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var32), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = components.Scroll(T(ctx, "overview.strip")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var32), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -181,11 +181,11 @@ func resetFacts(ctx context.Context, snap breaker.Snapshot) []components.Term {
 		{Label: views.T(ctx, "reset.state"), Body: components.Circuit(string(snap.State))},
 		{Label: views.T(ctx, "reset.opened"), Body: components.Ago(snap.Since)},
 	}
-	if !snap.OpenUntil.IsZero() && snap.State == breaker.Open {
+	if snap.State == breaker.Open && snap.OpenUntil.After(messages.From(ctx).Now) {
 		facts = append(facts, components.Term{Label: views.T(ctx, "reset.next"), Body: components.Ago(snap.OpenUntil)})
 	}
 	if snap.State != breaker.Closed && snap.OpenReason != "" {
-		facts = append(facts, components.Term{Label: views.T(ctx, "circuit.why"), Value: views.Opt(ctx, "circuit.reason.", snap.OpenReason)})
+		facts = append(facts, components.Term{Label: views.T(ctx, "reset.why"), Value: views.Opt(ctx, "circuit.reason.", snap.OpenReason)})
 	}
 	return facts
 }
