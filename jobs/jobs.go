@@ -17,7 +17,7 @@ import (
 const (
 	PointBeforeMark  = "before_mark"
 	PointAfterMark   = "after_mark"
-	PointAfterSend   = "after_send"   // request written, answer not read
+	PointAfterSend   = "after_send"   // request handed to the connection; its last bytes may not have left yet
 	PointAfterAnswer = "after_answer" // answer read, outcome not committed
 	PointAfterCommit = "after_commit" // outcome committed, job not returned
 )

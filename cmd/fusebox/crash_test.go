@@ -19,14 +19,15 @@ func TestCrashKillMinus9(t *testing.T) {
 	t.Parallel()
 	points := []struct {
 		point string
-		// charged is whether the provider has the charge when the worker dies.
-		charged bool
+		// charges at the provider when the worker dies; -1: either, see jobs.PointAfterSend
+		// (TestCrashWhileTheProviderIsSilent kills surely after the send).
+		charges int
 	}{
-		{jobs.PointBeforeMark, false},
-		{jobs.PointAfterMark, false},
-		{jobs.PointAfterSend, true},
-		{jobs.PointAfterAnswer, true},
-		{jobs.PointAfterCommit, true},
+		{jobs.PointBeforeMark, 0},
+		{jobs.PointAfterMark, 0},
+		{jobs.PointAfterSend, -1},
+		{jobs.PointAfterAnswer, 1},
+		{jobs.PointAfterCommit, 1},
 	}
 	for _, p := range points {
 		t.Run(p.point, func(t *testing.T) {
@@ -34,18 +35,38 @@ func TestCrashKillMinus9(t *testing.T) {
 			w := newWorld(t, place{}, "steady")
 			payment := w.pay("steady", "crash")
 			w.work("FUSEBOX_FAILPOINT="+p.point, "FUSEBOX_WORKER=doomed").killed(30 * time.Second)
-			if p.charged {
-				w.eventually(5*time.Second, "the provider booked it", func() bool { return w.charges("steady", payment.ID) == 1 })
+			if p.charges >= 0 {
+				require.Equal(t, p.charges, w.charges("steady", payment.ID))
 			}
-			w.work("FUSEBOX_WORKER=survivor")
-			// A job left "running" by a dead worker comes back with River's rescue, which
-			// has to wait for the longest job there can be.
-			got := w.settled(payment.ID, 3*time.Minute)
-			require.Equal(t, store.Succeeded, got.Status)
-			require.Equal(t, 1, w.charges("steady", payment.ID))
-			w.clean()
+			w.survives(payment)
 		})
 	}
+}
+
+// survives lets another worker finish the payment of a dead one: paid, and once.
+func (w *world) survives(payment store.Payment) {
+	w.t.Helper()
+	w.work("FUSEBOX_WORKER=survivor")
+	// A job left "running" by a dead worker comes back with River's rescue, which has
+	// to wait for the longest job there can be.
+	got := w.settled(payment.ID, 3*time.Minute)
+	require.Equal(w.t, store.Succeeded, got.Status)
+	require.Equal(w.t, 1, w.charges("steady", payment.ID))
+	w.clean()
+}
+
+// TestCrashWhileTheProviderIsSilent kills a worker after the provider booked the
+// charge and before it said so.
+func TestCrashWhileTheProviderIsSilent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, place{}, "steady")
+	payment := w.pay("steady", "fault:"+string(simulator.ChargedThenSilent))
+	worker := w.work("PROVIDER_STEADY_ANSWER_TIMEOUT=20s", "FUSEBOX_WORKER=doomed")
+	w.eventually(30*time.Second, "the provider booked it", func() bool { return w.charges("steady", payment.ID) == 1 })
+	require.NoError(t, worker.cmd.Process.Kill())
+	worker.killed(5 * time.Second)
+	require.Equal(t, store.Pending, w.payment(payment.ID).Status, "nobody has read an answer")
+	w.survives(payment)
 }
 
 // TestCrashTwice kills the worker again while it recovers.
