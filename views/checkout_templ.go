@@ -742,7 +742,7 @@ func checkoutErrors(v CheckoutView) []components.FieldError {
 
 func shortKey(key string) string {
 	if len(key) > 8 {
-		return key[:8] + "…"
+		return key[:8]
 	}
 	return key
 }

@@ -959,7 +959,7 @@ func waitTable(rows []WaitRow) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = components.Scroll(T(ctx, "queues.why")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var38), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = components.Scroll(T(ctx, "list.table", "Name", T(ctx, "queues.why"))).Render(templ.WithChildren(ctx, templ_7745c5c3_Var38), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

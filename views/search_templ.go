@@ -517,7 +517,7 @@ func foundPayments(rows []PaymentRow) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = components.Scroll(T(ctx, "search.payments")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var14), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = components.Scroll(T(ctx, "list.table", "Name", T(ctx, "search.payments"))).Render(templ.WithChildren(ctx, templ_7745c5c3_Var14), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

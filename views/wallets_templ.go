@@ -953,7 +953,7 @@ func walletEntries(v WalletView) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = components.Scroll(T(ctx, "wallet.entries")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var31), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = components.Scroll(T(ctx, "list.table", "Name", T(ctx, "wallet.entries"))).Render(templ.WithChildren(ctx, templ_7745c5c3_Var31), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

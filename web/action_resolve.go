@@ -241,6 +241,10 @@ func (s *Server) resolveConsequences(ctx context.Context, d store.Dossier, to st
 		}
 		add(components.ToneBad, views.T(ctx, id, "Provider", p.Provider, "Object", o.ObjectID, "Word", o.Status))
 	}
+	if f := s.paymentFacts(d); to == store.Succeeded && f.TheirAmount != 0 {
+		add(components.ToneBad, views.T(ctx, "act.resolve.mismatch", "Provider", p.Provider,
+			"Theirs", views.Money(ctx, f.TheirAmount, f.TheirCurrency), "Money", views.Money(ctx, p.Amount, p.Currency)))
+	}
 	if to != p.Status {
 		add("", views.T(ctx, "act.resolve.moves", "From", views.Opt(ctx, "status.", string(p.Status)), "To", views.Opt(ctx, "status.", string(to))))
 		add("", walletConsequence(ctx, d, to))

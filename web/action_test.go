@@ -172,6 +172,16 @@ func TestResolveAgainstEvidenceNeedsAStatement(t *testing.T) {
 	require.Equal(t, store.Failed, w.payment(p.ID).Status)
 }
 
+func TestResolveSaysWhenAmountsDiffer(t *testing.T) {
+	t.Parallel()
+	w := newWebtest(t, askableAtlas)
+	p := w.db.SeedPayment(t, func(p *store.Payment) { p.NeedsReview = []string{store.ReviewAmountMismatch} })
+	w.db.SeedObject(t, p, func(o *store.ProviderObject) { o.Amount = 4410 })
+	b := w.signedIn(store.RoleOperator)
+	require.Contains(t, b.get(resolvePath(p)+"?to=succeeded").body, "atlas reports 44.10\u00a0EUR; marking it paid books 49.00\u00a0EUR.")
+	require.Contains(t, b.get(views.PaymentPath(p.ID.String())).body, "atlas reports 44.10\u00a0EUR; we asked for 49.00\u00a0EUR")
+}
+
 func TestResolveSettlesAReviewWithoutMovingThePayment(t *testing.T) {
 	t.Parallel()
 	w := newWebtest(t, askableAtlas)
