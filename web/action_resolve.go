@@ -218,10 +218,10 @@ func (f resolveForm) summary() []components.FieldError {
 type resolveText struct{ title, lead, submit string }
 
 func resolveWords(p store.Payment, to store.Status) resolveText {
-	switch {
-	case to == p.Status:
+	switch to {
+	case p.Status:
 		return resolveText{"act.resolve.title.settled", "act.resolve.lead.settled", "act.resolve.submit.settled"}
-	case to == store.Succeeded:
+	case store.Succeeded:
 		return resolveText{"act.resolve.title.succeeded", "act.resolve.lead.succeeded", "act.resolve.submit.succeeded"}
 	}
 	return resolveText{"act.resolve.title.failed", "act.resolve.lead.failed", "act.resolve.submit.failed"}
@@ -253,11 +253,11 @@ func (s *Server) resolveConsequences(ctx context.Context, d store.Dossier, to st
 		add("", views.N(ctx, "act.resolve.clears", int64(n)))
 	}
 	add("", views.T(ctx, "act.resolve.no_calls", "Provider", p.Provider))
-	switch {
-	case to == p.Status:
-	case to == store.Succeeded:
+	switch to {
+	case p.Status: // only the review ends
+	case store.Succeeded:
 		add(components.ToneWarn, views.T(ctx, "act.resolve.final"))
-	case to == store.Failed:
+	case store.Failed:
 		add(components.ToneWarn, views.T(ctx, "act.resolve.may_pay_again"))
 		add("", views.T(ctx, "act.resolve.reopen", "Provider", p.Provider))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"fusebox/provider"
 	"fusebox/store"
 	"fusebox/views/messages"
 )
@@ -75,7 +76,7 @@ func (s *Server) writeExport(ctx context.Context, c echo.Context, f store.Paymen
 
 func exportRow(p store.Payment, zone *time.Location) []string {
 	row := []string{p.ID.String(), p.OrderRef, string(p.Status), p.StatusReason, strings.Join(p.NeedsReview, " "), p.Provider,
-		p.ProviderPaymentID, strconv.FormatInt(p.Amount, 10), decimal(p.Amount, p.Currency), p.Currency,
+		p.ProviderPaymentID, strconv.FormatInt(p.Amount, 10), provider.FormatMinor(p.Amount, p.Currency), p.Currency,
 		p.CustomerName, p.CustomerEmail, stamp(&p.CreatedAt, time.UTC), stamp(&p.CreatedAt, zone),
 		stamp(p.SettledAt, time.UTC), stamp(p.SettledAt, zone), zone.String()}
 	for i, v := range row {

@@ -147,8 +147,8 @@ func TestParseMoneyReadsOnlyWhatIsClear(t *testing.T) {
 	}
 	for text, want := range map[string][]provider.Money{
 		"49.00 EUR": one(4900, "EUR"), "EUR 49": one(4900, "EUR"), "49,5 eur": one(4950, "EUR"), "8.20 USD": one(820, "USD"),
-		"4.35 EUR": one(435, "EUR"), "500 JPY": one(500, "JPY"), "500.00 JPY": one(500, "JPY"), "18.605 KWD": one(18605, "KWD"),
-		"18.6 KWD": one(18600, "KWD"), "0.005 EUR": nil, "500.5 JPY": nil, "1,000.00": nil, "1.000,00": nil, "1 000 EUR": nil,
+		"4.35 EUR": one(435, "EUR"), "500 JPY": one(500, "JPY"), "49,00\u00a0EUR": one(4900, "EUR"), "18.605 KWD": one(18605, "KWD"),
+		"18.6 KWD": one(18600, "KWD"), "0.005 EUR": nil, "500.5 JPY": nil, "1,000.00": nil, "1,000": nil, "18,605 KWD": nil, "1.000,00": nil, "1 000 EUR": nil,
 		"１０ EUR": nil, "-5 EUR": nil, "+5 EUR": nil, "0 EUR": nil, "1e3": nil, "5 XQZ": nil, ".5 EUR": nil, "5. EUR": nil, "": nil,
 		"99999999999999999999 EUR": nil, "EUR": nil,
 	} {
@@ -161,10 +161,7 @@ func TestParseMoneyReadsOnlyWhatIsClear(t *testing.T) {
 	for minor := int64(1); minor <= 10_000; minor++ {
 		text := fmt.Sprintf("%d.%02d", minor/100, minor%100)
 		require.Equal(t, one(minor, "EUR"), parseMoney(text, "EUR"), text)
-		require.Equal(t, text, decimal(minor, "EUR"))
 	}
-	require.Equal(t, "0.005", decimal(5, "KWD"))
-	require.Equal(t, "-0.05", decimal(-5, "EUR"))
 }
 
 func TestFormulaSafe(t *testing.T) {

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"math"
-	"strconv"
 	"strings"
 
 	"github.com/bojanz/currency"
@@ -11,35 +9,27 @@ import (
 )
 
 // isCurrencyCode reports whether code is one ISO 4217 knows.
-func isCurrencyCode(code string) bool { return currency.IsValid(code) }
+func isCurrencyCode(code string) bool {
+	_, known := provider.Exponent(code)
+	return known
+}
 
 // parseMoney reads a typed amount, "49.00" or "49.00 EUR" (either side), into every
 // exact amount it can mean: without a code, one per currency whose decimals fit. Text
-// that could be read in two ways ("1,000.00") means nothing. only narrows to one code.
+// that could be read in two ways ("1,000") means nothing. only narrows to one code.
 func parseMoney(text, only string) []provider.Money {
 	number, code, ok := splitAmount(text)
 	if !ok {
 		return nil
 	}
-	if code == "" {
-		code = only
-	}
-	whole, fraction, ok := splitNumber(number)
-	if !ok {
-		return nil
-	}
 	codes := currency.GetCurrencyCodes()
-	if code != "" {
-		if !isCurrencyCode(code) {
-			return nil
-		}
+	if code = or(code, only); code != "" {
 		codes = []string{code}
 	}
 	var out []provider.Money
 	for _, c := range codes {
-		digits, known := currency.GetDigits(c)
-		if minor, fits := minorUnits(whole, fraction, int(digits)); known && fits && minor > 0 {
-			out = append(out, moneyOf(minor, c))
+		if minor, err := provider.DecimalToMinor(decimalPoint(number), c); err == nil {
+			out = append(out, provider.Money{Amount: minor, Currency: c})
 		}
 	}
 	return out
@@ -47,13 +37,13 @@ func parseMoney(text, only string) []provider.Money {
 
 // splitAmount takes a currency code off either end.
 func splitAmount(text string) (number, code string, ok bool) {
-	parts := strings.Fields(strings.ReplaceAll(text, "\u00a0", " "))
+	parts := strings.Fields(text)
 	switch len(parts) {
 	case 1:
 		return parts[0], "", true
 	case 2:
 		for i, p := range parts {
-			if up := strings.ToUpper(p); len(up) == 3 && isCurrencyCode(up) {
+			if up := strings.ToUpper(p); isCurrencyCode(up) {
 				return parts[1-i], up, true
 			}
 		}
@@ -61,54 +51,13 @@ func splitAmount(text string) (number, code string, ok bool) {
 	return "", "", false
 }
 
-// splitNumber reads ASCII digits with at most one decimal mark; comma and point both
-// count, as both are typed.
-func splitNumber(s string) (whole, fraction string, ok bool) {
-	s = strings.Replace(s, ",", ".", 1)
-	whole, fraction, dotted := strings.Cut(s, ".")
-	if whole == "" || (dotted && fraction == "") || !digitsOnly(whole) || !digitsOnly(fraction) {
-		return "", "", false
+// decimalPoint reads the decimal comma of French, Spanish and Ukrainian, as the console
+// prints it in those languages. A comma before three digits could be a thousand and
+// stays, to be refused.
+func decimalPoint(number string) string {
+	whole, fraction, found := strings.Cut(number, ",")
+	if !found || len(fraction) == 3 || strings.ContainsAny(fraction, ".,") || strings.Contains(whole, ".") {
+		return number
 	}
-	return whole, fraction, true
-}
-
-func digitsOnly(s string) bool {
-	for _, r := range s {
-		if r < '0' || r > '9' {
-			return false
-		}
-	}
-	return true
-}
-
-// minorUnits makes an integer of whole and fraction by string arithmetic; false when
-// there are more decimals than the currency has, or the number is too large.
-func minorUnits(whole, fraction string, digits int) (int64, bool) {
-	for len(fraction) > digits && strings.HasSuffix(fraction, "0") {
-		fraction = fraction[:len(fraction)-1] // 49.00 JPY means 49 JPY
-	}
-	if len(fraction) > digits {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", digits-len(fraction)), 10, 64)
-	return n, err == nil && n < math.MaxInt64
-}
-
-// decimal prints an amount for a spreadsheet: a point, all of the currency's decimals,
-// no grouping, in every language.
-func decimal(amount int64, code string) string {
-	digits, known := currency.GetDigits(code)
-	if !known || digits == 0 {
-		return strconv.FormatInt(amount, 10)
-	}
-	sign := ""
-	if amount < 0 {
-		sign = "-"
-	}
-	text := strings.TrimPrefix(strconv.FormatInt(amount, 10), "-")
-	for len(text) <= int(digits) {
-		text = "0" + text
-	}
-	cut := len(text) - int(digits)
-	return sign + text[:cut] + "." + text[cut:]
+	return whole + "." + fraction
 }

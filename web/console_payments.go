@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"fusebox/provider"
 	"fusebox/store"
 	"fusebox/views"
 	"fusebox/views/components"
@@ -324,9 +323,4 @@ func (s *Server) workQueue(ctx context.Context, name string, live components.Liv
 		v.Rows = append(v.Rows, row)
 	}
 	return v, nil
-}
-
-// moneyOf is a shorthand for amounts in tables of candidates.
-func moneyOf(amount int64, currency string) provider.Money {
-	return provider.Money{Amount: amount, Currency: currency}
 }
