@@ -196,8 +196,7 @@ var cssURL = regexp.MustCompile(`url\("([a-z0-9.-]+)"\)`)
 // resolveURLs rewrites url("inter-latin.woff2") to its hashed address.
 func (c *catalogue) resolveURLs(sheet []byte) []byte {
 	return cssURL.ReplaceAllFunc(sheet, func(m []byte) []byte {
-		name := string(cssURL.FindSubmatch(m)[1])
-		a, ok := c.byName[name]
+		a, ok := c.byName[string(cssURL.FindSubmatch(m)[1])]
 		if !ok {
 			return m
 		}
