@@ -137,7 +137,7 @@ func otherZoneLabel(ctx context.Context, p Page) string {
 }
 
 func ownZoneLabel(ctx context.Context, p Page) string {
-	if p.ZoneName == "" {
+	if p.ZoneName == "" || p.ZoneName == "UTC" {
 		return T(ctx, "layout.zone.mine")
 	}
 	return p.ZoneName
