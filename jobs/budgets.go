@@ -119,23 +119,28 @@ func budgetOf(s provider.Settings, c provider.Capabilities) Budget {
 	}
 }
 
+// refuse names a setting by its field, as Settings.Validate does.
+func refuse(field, format string, args ...any) error {
+	return &provider.FieldError{Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
 // checkSettings names the first setting that cannot work.
 func checkSettings(s provider.Settings, c provider.Capabilities) error {
 	switch {
 	case !queueName.MatchString(s.Name) || len(s.Name) > longestName:
-		return fmt.Errorf("the Name has at most %d lower-case letters, digits, single - or _ between them; it is part of queue names", longestName)
+		return refuse("name", "has at most %d lower-case letters, digits, single - or _ between them; it is part of queue names", longestName)
 	case s.ConnectTimeout <= 0:
-		return errors.New("ConnectTimeout: must be above zero")
+		return refuse("connect_timeout", "must be above zero")
 	case s.ConnectTimeout >= s.AnswerTimeout:
-		return fmt.Errorf("ConnectTimeout (%s) must be below AnswerTimeout (%s)", s.ConnectTimeout, s.AnswerTimeout)
+		return refuse("connect_timeout", "%s must be below answer_timeout (%s)", s.ConnectTimeout, s.AnswerTimeout)
 	case s.AnswerTimeout > longestCall:
-		return fmt.Errorf("AnswerTimeout (%s) is above %s: a killed process's work would wait too long", s.AnswerTimeout, longestCall)
+		return refuse("answer_timeout", "%s is above %s: a killed process's work would wait too long", s.AnswerTimeout, longestCall)
 	case !workers(s.ChargeWorkers):
-		return fmt.Errorf("ChargeWorkers (%d) must be from 1 to %d", s.ChargeWorkers, river.QueueNumWorkersMax)
+		return refuse("charge_workers", "%d must be from 1 to %d", s.ChargeWorkers, river.QueueNumWorkersMax)
 	case !workers(s.StatusWorkers):
-		return fmt.Errorf("StatusWorkers (%d) must be from 1 to %d", s.StatusWorkers, river.QueueNumWorkersMax)
+		return refuse("status_workers", "%d must be from 1 to %d", s.StatusWorkers, river.QueueNumWorkersMax)
 	case !s.NoKeys && s.KeyLife <= attemptOwned(s):
-		return fmt.Errorf("KeyLife (%s) must be above one attempt (%s)", s.KeyLife, attemptOwned(s))
+		return refuse("key_life", "%s must be above one attempt (%s)", s.KeyLife, attemptOwned(s))
 	}
 	return checkPacing(s, c)
 }
@@ -148,26 +153,26 @@ func checkPacing(s provider.Settings, c provider.Capabilities) error {
 		name   string
 		values []time.Duration
 	}{
-		{"RetryPauses", s.RetryPauses},
-		{"ReconcilePauses", s.ReconcilePauses},
-		{"QuickReconcile", []time.Duration{s.QuickReconcile}},
-		{"AbsentHorizon", []time.Duration{s.AbsentHorizon}},
-		{"SyncEvery", []time.Duration{s.SyncEvery}},
-		{"SyncOverlap", []time.Duration{s.SyncOverlap}},
-		{"SyncPause", []time.Duration{s.SyncPause}},
+		{"retry_pauses", s.RetryPauses},
+		{"reconcile_pauses", s.ReconcilePauses},
+		{"quick_reconcile", []time.Duration{s.QuickReconcile}},
+		{"absent_horizon", []time.Duration{s.AbsentHorizon}},
+		{"sync_every", []time.Duration{s.SyncEvery}},
+		{"sync_overlap", []time.Duration{s.SyncOverlap}},
+		{"sync_pause", []time.Duration{s.SyncPause}},
 	}
 	for _, p := range positive {
 		for _, d := range p.values {
 			if d <= 0 {
-				return fmt.Errorf("%s: %s is not above zero", p.name, d)
+				return refuse(p.name, "%s is not above zero", d)
 			}
 		}
 	}
 	switch {
 	case s.OnAbsent != "fail" && s.OnAbsent != "recharge":
-		return fmt.Errorf("OnAbsent: %q is neither fail nor recharge", s.OnAbsent)
+		return refuse("on_absent", "%q is neither fail nor recharge", s.OnAbsent)
 	case s.OnAbsent == "recharge" && (s.NoKeys || !c.IdempotencyKeys):
-		return errors.New("OnAbsent: recharge needs a provider that honours idempotency keys")
+		return refuse("on_absent", "recharge needs a provider that honours idempotency keys")
 	}
 	return nil
 }

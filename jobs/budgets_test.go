@@ -32,17 +32,17 @@ func TestCheckBudgetsHoldsTheOrderOfDeadlines(t *testing.T) {
 func TestCheckBudgetsNamesTheSettingItRefuses(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[string]provider.Settings{
-		"ConnectTimeout":  {Name: "p", ConnectTimeout: 5 * time.Second, AnswerTimeout: 5 * time.Second},
-		"AnswerTimeout":   {Name: "p", AnswerTimeout: time.Hour},
-		"ChargeWorkers":   {Name: "p", ChargeWorkers: 10_001},
-		"StatusWorkers":   {Name: "p", StatusWorkers: -1},
-		"KeyLife":         {Name: "p", KeyLife: 5 * time.Second},
-		"RetryPauses":     {Name: "p", RetryPauses: []time.Duration{0}},
-		"ReconcilePauses": {Name: "p", ReconcilePauses: []time.Duration{time.Minute, -1}},
-		"QuickReconcile":  {Name: "p", QuickReconcile: -1},
-		"SyncEvery":       {Name: "p", SyncEvery: -1},
-		"OnAbsent":        {Name: "p", OnAbsent: "resend"},
-		"recharge needs":  {Name: "p", OnAbsent: "recharge", NoKeys: true},
+		"connect_timeout":  {Name: "p", ConnectTimeout: 5 * time.Second, AnswerTimeout: 5 * time.Second},
+		"answer_timeout":   {Name: "p", AnswerTimeout: time.Hour},
+		"charge_workers":   {Name: "p", ChargeWorkers: 10_001},
+		"status_workers":   {Name: "p", StatusWorkers: -1},
+		"key_life":         {Name: "p", KeyLife: 5 * time.Second},
+		"retry_pauses":     {Name: "p", RetryPauses: []time.Duration{0}},
+		"reconcile_pauses": {Name: "p", ReconcilePauses: []time.Duration{time.Minute, -1}},
+		"quick_reconcile":  {Name: "p", QuickReconcile: -1},
+		"sync_every":       {Name: "p", SyncEvery: -1},
+		"on_absent":        {Name: "p", OnAbsent: "resend"},
+		"recharge needs":   {Name: "p", OnAbsent: "recharge", NoKeys: true},
 	} {
 		_, err := CheckBudgets([]provider.Settings{s}, provider.NewRegistry(newFake("p")))
 		require.ErrorContains(t, err, want)
@@ -54,7 +54,7 @@ func TestCheckBudgetsRefusesNamesThatCannotBeQueues(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Atlas", "at las", "-atlas", "atlas-", "a__b", "a.b", "a/b", "ätlas", strings.Repeat("a", 49)} {
 		_, err := CheckBudgets([]provider.Settings{{Name: name}}, provider.NewRegistry(newFake(name)))
-		require.ErrorContains(t, err, "Name", name)
+		require.ErrorContains(t, err, "name", name)
 	}
 	_, err := CheckBudgets([]provider.Settings{{Name: "nobody"}}, provider.NewRegistry())
 	require.ErrorContains(t, err, "no adapter")

@@ -105,28 +105,21 @@ type WaitingCharges struct {
 	Pending int // payments waiting to be charged, up to CountCap+1
 	Amounts []CurrencySum
 	Unknown int        // payments already unknown at this provider
-	LastDue *time.Time // when the last of the pending ones comes back by itself
 }
 
 // WaitingCharges counts the payments of a provider that wait to be charged.
 func (s *Store) WaitingCharges(ctx context.Context, providerName string) (WaitingCharges, error) {
 	var w WaitingCharges
-	rows, err := s.pool.Query(ctx, `SELECT currency, count(*), sum(amount)::bigint, max(next_check_at) FROM (
-			SELECT currency, amount, next_check_at FROM payments WHERE provider = $1 AND status = 'pending' LIMIT $2) x
+	rows, err := s.pool.Query(ctx, `SELECT currency, count(*), sum(amount)::bigint FROM (
+			SELECT currency, amount FROM payments WHERE provider = $1 AND status = 'pending' LIMIT $2) x
 		GROUP BY currency ORDER BY count(*) DESC, currency`, providerName, CountCap+1)
 	if err != nil {
 		return w, fmt.Errorf("waiting charges: %w", err)
 	}
-	var (
-		c    CurrencySum
-		last *time.Time
-	)
-	_, err = pgx.ForEachRow(rows, []any{&c.Currency, &c.Payments, &c.Amount, &last}, func() error {
+	var c CurrencySum
+	_, err = pgx.ForEachRow(rows, []any{&c.Currency, &c.Payments, &c.Amount}, func() error {
 		w.Amounts = append(w.Amounts, c)
 		w.Pending += c.Payments
-		if last != nil && (w.LastDue == nil || last.After(*w.LastDue)) {
-			w.LastDue = last
-		}
 		return nil
 	})
 	if err != nil {

@@ -85,6 +85,10 @@ func (s *Server) resetCircuit(c echo.Context) error {
 	case err != nil:
 		return err
 	}
+	if _, err := s.cfg.Store.WakeWaiting(ctx, f.key.Name, f.key.Class == "charge"); err != nil {
+		// The circuit is closed and audited; what waits comes back at its own time.
+		s.cfg.Log.ErrorContext(ctx, "waking what waited for the circuit", "circuit", f.key.String(), "error", err)
+	}
 	s.a.hub.touch(store.TopicProviders, topicOverview, topicBanners)
 	s.a.now.forget()
 	s.flash(c, "ok", views.T(ctx, "reset.done", "Provider", f.key.Name, "Class", views.Opt(ctx, "class.", f.key.Class)))
@@ -213,8 +217,7 @@ func queuedText(ctx context.Context, f resetForm, w store.WaitingCharges) string
 		sums[i] = views.Money(ctx, a.Amount, a.Currency)
 	}
 	text += " " + views.T(ctx, "reset.amounts", "Amounts", strings.Join(sums, " + "))
-	if now := messages.From(ctx).Now; w.LastDue != nil && w.LastDue.After(now) {
-		text += " " + views.T(ctx, "reset.last_due", "Span", messages.Span(ctx, w.LastDue.Sub(now)), "Workers", f.settings.ChargeWorkers)
-	}
-	return text
+	// store.WakeWaiting lets them go one after another, from now on.
+	span := max(time.Second, time.Duration(w.Pending)*time.Second/store.WakePace)
+	return text + " " + views.T(ctx, "reset.last_due", "Span", messages.Span(ctx, span), "Workers", f.settings.ChargeWorkers)
 }

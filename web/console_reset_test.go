@@ -59,7 +59,7 @@ func TestResetPageStatesTheConsequencesInNumbers(t *testing.T) {
 	body := w.signedIn(store.RoleOperator).get(resetPath).body
 	require.Contains(t, body, "Close the circuit now?")
 	require.Contains(t, body, "42 queued payments will be sent to atlas. Together 2,009.00\u00a0EUR + 6,800\u00a0JPY.")
-	require.Contains(t, body, "They start within 40\u00a0s, up to 8 at a time per process.")
+	require.Contains(t, body, "They start within 4\u00a0s, up to 8 at a time per process.")
 	require.Contains(t, body, "may become unknown. 2 are unknown already.")
 	require.Contains(t, body, "It opens again after 5 failures in a row.")
 	require.Contains(t, body, `<input type="hidden" name="epoch" value="17">`)

@@ -145,11 +145,12 @@ func (c config) publicURL() string {
 // printBudgets refuses time budgets that do not fit each other and prints what a
 // hanging provider can cost.
 func printBudgets(w io.Writer, ps []provider.Settings, reg *provider.Registry) error {
-	budgets, err := jobs.CheckBudgets(ps, reg)
-	if err != nil {
-		return err
-	}
-	for _, b := range budgets {
+	for _, p := range ps {
+		budgets, err := jobs.CheckBudgets([]provider.Settings{p}, reg)
+		if err != nil {
+			return settingNames(p.Name, err)
+		}
+		b := budgets[0]
 		fmt.Fprintf(w, "provider %s: a hang can hold %d workers for %.0f worker-seconds; at most %d requests per charge, %d per lookup\n",
 			b.Provider, b.Workers, b.HangSeconds, b.RequestsPerCharge, b.RequestsPerLookup)
 	}

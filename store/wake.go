@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// whyCircuitOpen is what jobs note on a payment whose job waits for an open circuit.
+const whyCircuitOpen = "circuit_open"
+
+// WakePace is how many waiting payments a second come back when a circuit is closed
+// by a person: a provider that has just recovered is not flooded.
+const WakePace = 10
+
+// WakeWaiting brings the payments that wait for a provider's open circuit forward,
+// WakePace a second: charges of pending payments with charges true, lookups of the
+// others with it false. Without it, work that went to sleep for the open time would
+// sleep on after a person closed the circuit. It works in batches; a crash in between
+// leaves the rest to their own times.
+func (s *Store) WakeWaiting(ctx context.Context, provider string, charges bool) (woken int, err error) {
+	start, last := s.Now(), uuid.Nil
+	for {
+		var ids []uuid.UUID
+		err := s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+			ids, err = s.wakeBatch(ctx, tx, provider, charges, last, start, woken)
+			return err
+		})
+		if err != nil {
+			return woken, err
+		}
+		woken += len(ids)
+		if len(ids) < resumeBatch {
+			return woken, nil
+		}
+		last = ids[len(ids)-1]
+	}
+}
+
+// wakeBatch takes the next batch, in id order: the oldest payment comes first.
+func (s *Store) wakeBatch(ctx context.Context, tx pgx.Tx, provider string, charges bool, after uuid.UUID, start time.Time, before int) ([]uuid.UUID, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT id FROM payments
+		WHERE provider = $1 AND next_check_why = $2 AND (status = 'pending') = $3
+			AND status IN ('pending', 'processing', 'requires_action', 'unknown') AND id > $4
+		ORDER BY id LIMIT $5 FOR UPDATE`, provider, whyCircuitOpen, charges, after, resumeBatch)
+	if err != nil {
+		return nil, wrap(err, "wake waiting")
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, wrap(err, "wake waiting")
+	}
+	for i, id := range ids {
+		at := start.Add(time.Duration(before+i) * time.Second / WakePace)
+		if err := s.wake(ctx, tx, id, provider, charges, at); err != nil {
+			return nil, err
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return ids, Notify(ctx, tx, TopicPayments)
+}
+
+func (s *Store) wake(ctx context.Context, tx pgx.Tx, id uuid.UUID, provider string, charges bool, at time.Time) error {
+	why := whyReconcile
+	if charges {
+		why = whyCharge
+	}
+	if _, err := tx.Exec(ctx, `UPDATE payments SET next_check_at = $2, next_check_why = $3 WHERE id = $1`, id, at, why); err != nil {
+		return wrap(err, "wake payment")
+	}
+	if charges {
+		return s.enqueuer().Charge(ctx, tx, id, provider, at)
+	}
+	return s.enqueuer().Reconcile(ctx, tx, id, provider, at)
+}
