@@ -173,7 +173,7 @@ func (s *Server) renderResolve(c echo.Context, status int, d store.Dossier, f re
 		Fields: f.fields(ctx, d),
 		Reason: &components.Field{ID: "reason", Label: views.T(ctx, "ui.reason"), Hint: views.T(ctx, "act.resolve.reason_hint"),
 			Value: f.reason, Error: f.errors["reason"], Required: true, Max: maxReason},
-		Submit: views.T(ctx, words.submit), Danger: true, Errors: f.summary(),
+		Submit: views.T(ctx, words.submit), Danger: true, Errors: f.summary(ctx),
 	}
 	switch undecided := p.Status == store.Unknown || len(p.NeedsReview) > 0; {
 	case !undecided || (f.to != p.Status && p.Status != store.Unknown):
@@ -204,11 +204,13 @@ func (f resolveForm) fields(ctx context.Context, d store.Dossier) []components.F
 	return fields
 }
 
-func (f resolveForm) summary() []components.FieldError {
+// summary names each refused field beside what is wrong with it.
+func (f resolveForm) summary(ctx context.Context) []components.FieldError {
 	var out []components.FieldError
-	for _, id := range []string{"evidence", "stated", "reason"} {
-		if msg := f.errors[id]; msg != "" {
-			out = append(out, components.FieldError{FieldID: id, Text: msg})
+	for _, field := range []struct{ id, label string }{
+		{"evidence", views.T(ctx, "act.resolve.evidence") + ": "}, {"stated", ""}, {"reason", views.T(ctx, "ui.reason") + ": "}} {
+		if msg := f.errors[field.id]; msg != "" {
+			out = append(out, components.FieldError{FieldID: field.id, Text: field.label + msg})
 		}
 	}
 	return out

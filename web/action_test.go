@@ -131,7 +131,7 @@ func TestResolveRefusesIncompleteForms(t *testing.T) {
 		"reason":   {"", "This is required."},
 		"reason ":  {"short", "at least 10 characters"},
 		"reason  ": {strings.Repeat("ж", maxReason+1), "At most 500 characters"},
-		"evidence": {" ", "This is required."},
+		"evidence": {" ", "Evidence reference: This is required."},
 	} {
 		form := decision(t, b, p, "succeeded")
 		form.Set(strings.TrimSpace(field), c.value)
