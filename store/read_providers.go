@@ -104,7 +104,7 @@ func (s *Store) BreakerHistory(ctx context.Context, perCircuit int) ([]BreakerEv
 type WaitingCharges struct {
 	Pending int // payments waiting to be charged, up to CountCap+1
 	Amounts []CurrencySum
-	Unknown int        // payments already unknown at this provider
+	Unknown int // payments already unknown at this provider
 }
 
 // WaitingCharges counts the payments of a provider that wait to be charged.

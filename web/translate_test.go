@@ -100,7 +100,7 @@ func TestReadersOfOneTextShareOneCall(t *testing.T) {
 	require.Equal(t, int64(1), service.calls.Load())
 }
 
-func TestFailingTranslationsShowTheOriginal(t *testing.T) {
+func TestItem13FailingTranslationsShowTheOriginal(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]http.HandlerFunc{
 		"500":      always(500, "{}"),
@@ -126,7 +126,7 @@ func TestFailingTranslationsShowTheOriginal(t *testing.T) {
 
 // Item 13 of the first issue: five failures open the circuit, and while it is open the
 // original shows at once and nobody is called.
-func TestFallbackOpenCircuitMakesNoCalls(t *testing.T) {
+func TestItem13FallbackOpenCircuitMakesNoCalls(t *testing.T) {
 	t.Parallel()
 	service := newTranslations(t)
 	service.answer(always(503, ""))

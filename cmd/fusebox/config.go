@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"os"
 	"regexp"
@@ -38,6 +39,9 @@ type config struct {
 	AlertURL     string        `env:"FUSEBOX_ALERT_URL"`
 	SlackURL     string        `env:"FUSEBOX_SLACK_URL"`
 	TranslateURL string        `env:"FUSEBOX_TRANSLATE_URL"`
+	TranslateKey string        `env:"FUSEBOX_TRANSLATE_KEY"`
+	MetricsToken string        `env:"FUSEBOX_METRICS_TOKEN"`
+	Proxies      []string      `env:"FUSEBOX_TRUSTED_PROXIES" envSeparator:","`
 
 	RedisTimeout time.Duration `env:"FUSEBOX_REDIS_TIMEOUT" envDefault:"50ms"`
 
@@ -149,6 +153,9 @@ func (c config) validate() error {
 			bad(name, "%s is not positive", d)
 		}
 	}
+	if _, err := c.trustedProxies(); err != nil {
+		bad("FUSEBOX_TRUSTED_PROXIES", "%v", err)
+	}
 	for name, u := range map[string]string{
 		"FUSEBOX_PUBLIC_URL": c.PublicURL, "FUSEBOX_ALERT_URL": c.AlertURL,
 		"FUSEBOX_SLACK_URL": c.SlackURL, "FUSEBOX_TRANSLATE_URL": c.TranslateURL,
@@ -159,6 +166,19 @@ func (c config) validate() error {
 	}
 	errs = append(errs, c.validateProviders())
 	return errors.Join(errs...)
+}
+
+// trustedProxies are the networks whose X-Forwarded-For is believed.
+func (c config) trustedProxies() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range c.Proxies {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a network like 10.0.0.0/8", text)
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
 
 func (c config) validateProviders() error {

@@ -45,6 +45,7 @@ func TestConfigBadIsRefusedByName(t *testing.T) {
 		"FUSEBOX_CIRCUIT_FAILURES=0":               "FUSEBOX_CIRCUIT_FAILURES",
 		"FUSEBOX_PUBLIC_URL=pay.example.org":       "FUSEBOX_PUBLIC_URL",
 		"FUSEBOX_SLACK_URL=ftp://example.org/hook": "FUSEBOX_SLACK_URL",
+		"FUSEBOX_TRUSTED_PROXIES=10.0.0.1":         "FUSEBOX_TRUSTED_PROXIES",
 		"FUSEBOX_SWEEP_EVRY=1m":                    "FUSEBOX_SWEEP_EVRY: no such setting",
 		"PROVIDER_ATLAS_BASE_URL=not a url":        "PROVIDER_ATLAS_BASE_URL",
 		"PROVIDER_ATLAS_ANSWER_TIMEOUT=fast":       "PROVIDER_ATLAS_ANSWER_TIMEOUT",
@@ -55,7 +56,7 @@ func TestConfigBadIsRefusedByName(t *testing.T) {
 		"PROVIDER_ATLAS_CHARGE_WORKERS=-2":         "PROVIDER_ATLAS_CHARGE_WORKERS",
 		"PROVIDER_CEDAR_API_KEY=x":                 "PROVIDER_CEDAR_API_KEY: no such setting",
 		"FUSEBOX_PROVIDERS=atlas,birch,atlas":      "FUSEBOX_PROVIDERS",
-		"FUSEBOX_PROVIDERS=atlas,birch,Bad Name!":  "Bad Name!",
+		"FUSEBOX_PROVIDERS=atlas,birch,Bad Name!":  `FUSEBOX_PROVIDERS: "Bad Name!"`,
 	} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()

@@ -272,12 +272,12 @@ Fusebox demo is running.
   Console   %s
   Sign in   %s
   Password  %s
-  Checkout  %s/demo/checkout
+  Checkout  %s/checkout
   API key   %s
 
 Five simulated providers take payments: steady, flaky (every fault), outage (down for a
-while, then back), nokeys, nostatus. Break them yourself on the console's Demo page.
-Stop with Ctrl-C; nothing is kept.
+while, then back), nokeys, nostatus. Break them yourself: "Break something" in the
+console. Stop with Ctrl-C; nothing is kept.
 `, d.url, d.email, d.password, d.url, d.apiKey)
 	return err
 }

@@ -117,9 +117,14 @@ func (a *app) runner(only []string) (*jobs.Runner, error) {
 }
 
 func (a *app) server(demo *web.Demo) (*web.Server, error) {
+	proxies, err := a.cfg.trustedProxies()
+	if err != nil {
+		return nil, fmt.Errorf("FUSEBOX_TRUSTED_PROXIES: %w", err)
+	}
 	return web.New(web.Config{
 		Store: a.store, Breaker: a.circuits, Providers: a.cfg.providers, Registry: a.registry,
 		PublicURL: a.cfg.publicURL(), Version: version, TranslateURL: a.cfg.TranslateURL,
+		TranslateKey: a.cfg.TranslateKey, MetricsToken: a.cfg.MetricsToken, TrustedProxies: proxies,
 		Demo: demo, Log: a.log,
 	})
 }
