@@ -77,7 +77,7 @@ func (s *Store) Timeline(ctx context.Context, id uuid.UUID) ([]TimelineEvent, er
 
 // WalletByOwner reads the wallet of an owner. ErrWalletNotFound.
 func (s *Store) WalletByOwner(ctx context.Context, ownerRef string) (Wallet, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+consoleWalletColumns+` FROM wallets WHERE owner_ref = $1`, ownerRef)
+	rows, err := s.pool.Query(ctx, `SELECT `+walletColumns+` FROM wallets WHERE owner_ref = $1`, ownerRef)
 	if err != nil {
 		return Wallet{}, err
 	}
