@@ -35,10 +35,10 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, quick("atlas"))
 	for want, change := range map[string]func(*Config){
-		"Only":           func(c *Config) { c.Only = []string{"nobody"} },
-		"needs a Store":  func(c *Config) { c.Store = nil },
-		"ConnectTimeout": func(c *Config) { c.Providers = []provider.Settings{{Name: "atlas", ConnectTimeout: time.Hour}} },
-		"alert sink":     func(c *Config) { c.Sinks = []AlertSink{{Name: "x", Kind: "pager"}} },
+		"Only":            func(c *Config) { c.Only = []string{"nobody"} },
+		"needs a Store":   func(c *Config) { c.Store = nil },
+		"connect_timeout": func(c *Config) { c.Providers = []provider.Settings{{Name: "atlas", ConnectTimeout: time.Hour}} },
+		"alert sink":      func(c *Config) { c.Sinks = []AlertSink{{Name: "x", Kind: "pager"}} },
 	} {
 		_, err := New(b.config("w1", change))
 		require.ErrorContains(t, err, want)

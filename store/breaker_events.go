@@ -47,8 +47,11 @@ func (s *Store) RecordBreakerEvent(ctx context.Context, e BreakerEvent) (stored 
 }
 
 // alertCircuit tells people that a circuit opened or closed. Half-open is a step on
-// the way and no news.
+// the way and no news; neither is an event that kept the state (an override).
 func (s *Store) alertCircuit(ctx context.Context, tx pgx.Tx, e BreakerEvent) error {
+	if e.From == e.To {
+		return nil
+	}
 	a := Alert{
 		Provider:  e.Provider,
 		Detail:    e.Reason,

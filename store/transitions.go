@@ -143,9 +143,10 @@ func stamp(p Payment, q *Payment, now time.Time) {
 			q.SettledAt = &now
 		}
 	}
-	// The version guards what people decide on, so waiting and asking do not move it.
+	// The version guards what people decide on, so waiting, asking and growing old do
+	// not move it: an operator who writes a reason meanwhile must not lose it.
 	if q.Status != p.Status || q.StatusReason != p.StatusReason || q.ProviderPaymentID != p.ProviderPaymentID ||
-		!slices.Equal(q.NeedsReview, p.NeedsReview) {
+		!slices.Equal(without(q.NeedsReview, ReviewAged), without(p.NeedsReview, ReviewAged)) {
 		q.Version, q.UpdatedAt = p.Version+1, now
 	}
 }

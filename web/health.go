@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"fusebox/breaker"
 )
 
 // readyWait bounds the readiness check: a load balancer asks again soon.
@@ -45,8 +47,18 @@ func (s *Server) readyz(c echo.Context) error {
 		note(c, slog.String("postgres", err.Error()))
 		h.Status, h.Postgres, status = "not_ready", "unavailable", http.StatusServiceUnavailable
 	}
-	if since := s.cfg.Breaker.Degraded(); !since.IsZero() {
+	if since := s.degradedNow(ctx); !since.IsZero() {
 		h.Redis, h.Since = "degraded", apiTime(since)
 	}
 	return answer(c, status, h)
+}
+
+// degradedNow asks Redis for one circuit before it answers: a process that makes no
+// calls of its own would otherwise not notice that Redis is gone, or back.
+func (s *Server) degradedNow(ctx context.Context) time.Time {
+	if len(s.cfg.Providers) > 0 {
+		// The snapshot itself is of no interest, and a failure is what Degraded tells.
+		_, _ = s.cfg.Breaker.Snapshot(ctx, breaker.Key{Name: s.cfg.Providers[0].Name, Class: "charge"})
+	}
+	return s.cfg.Breaker.Degraded()
 }

@@ -119,6 +119,8 @@ func TestPostgresRestartedMidRun(t *testing.T) {
 	w.serve()
 	w.work("FUSEBOX_WORKER=one")
 	w.work("FUSEBOX_WORKER=two")
+	warm := w.pay("steady", "before the restart")
+	require.Equal(t, store.Succeeded, w.settled(warm.ID, 30*time.Second).Status)
 
 	var accepted []string
 	var mu sync.Mutex

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
@@ -56,7 +58,7 @@ func buildReader(ctx context.Context, cfg config, name string) (*app, error) {
 	if a.registry, err = kinds.Build(cfg.providers); err != nil {
 		return nil, err
 	}
-	if a.pool, err = store.Open(ctx, cfg.DatabaseURL, "fusebox-"+name, cfg.DBConns); err != nil {
+	if a.pool, err = a.openPool(ctx, name); err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	enq, err := jobs.NewEnqueuer(a.pool, a.log)
@@ -66,6 +68,36 @@ func buildReader(ctx context.Context, cfg config, name string) (*app, error) {
 	}
 	a.store = store.New(a.pool, store.Options{Enqueuer: enq, Log: a.log})
 	return a, nil
+}
+
+// startGrace is how long a starting process waits for a database that is itself
+// starting, as after a reboot of the whole machine.
+const startGrace = 30 * time.Second
+
+// openPool waits out a database that cannot serve yet. What waiting does not change
+// (a wrong password, a database that does not exist) is refused at once.
+func (a *app) openPool(ctx context.Context, name string) (*pgxpool.Pool, error) {
+	deadline := time.Now().Add(startGrace)
+	for {
+		pool, err := store.Open(ctx, a.cfg.DatabaseURL, "fusebox-"+name, a.cfg.DBConns)
+		if err == nil || !startingUp(err) || time.Now().After(deadline) {
+			return pool, err
+		}
+		a.log.Warn("the database is not ready; waiting", "error", err)
+		if !sleep(ctx, time.Second) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// startingUp reports whether err says that the server is there, or just restarting,
+// and will serve soon: refused and reset connections, and the operator interventions.
+func startingUp(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code == "57P03" || pg.Code == "57P01" || pg.Code == "57P02"
+	}
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // connectCircuits does not insist on a live Redis: charging goes on without one.
