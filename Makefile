@@ -45,6 +45,11 @@ static/dist/.built: static/package.json static/build.sh
 screenshots: .needs-test build ## pictures of every screen, light and dark, 1280 and 360 px, into screenshots/
 	FUSEBOX_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test -count=1 -run TestScreenshots ./cmd/fusebox/
 
+.PHONY: picture
+picture: screenshots ## renew the README's picture of the overview
+	mkdir -p .github
+	cp screenshots/overview-light-1280.png .github/overview.png
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin static/dist/* static/node_modules screenshots
