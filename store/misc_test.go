@@ -64,10 +64,13 @@ func TestOneTransitionOneAlert(t *testing.T) {
 	}
 	require.Equal(t, 1, first)
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM alerts WHERE kind = 'circuit_opened' AND severity = 'critical'`))
-	e.Epoch, e.To = "1790000000000001", "half_open"
+	e.Epoch, e.From, e.To = "1790000000000001", "open", "half_open"
 	_, err := w.RecordBreakerEvent(ctx, e)
 	require.NoError(t, err)
-	e.Epoch, e.To = "1790000000000002", "closed"
+	e.Epoch, e.From, e.To = "1790000000000002", "half_open", "closed"
+	_, err = w.RecordBreakerEvent(ctx, e)
+	require.NoError(t, err)
+	e.Epoch, e.From = "1790000000000003", "closed" // an override: the state stays
 	_, err = w.RecordBreakerEvent(ctx, e)
 	require.NoError(t, err)
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM alerts WHERE kind = 'circuit_closed'`))

@@ -71,5 +71,8 @@ func (s *Server) queueRow(q store.QueueDepth) views.QueueDepthRow {
 			r.Known, r.Limit = true, p.StatusWorkers
 		}
 	}
+	if known && r.Ready <= r.Limit-r.Running {
+		r.Drain = 0 // they fit into idle workers, however little came through lately
+	}
 	return r
 }

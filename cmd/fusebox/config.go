@@ -50,7 +50,8 @@ type config struct {
 
 	ProviderNames []string `env:"FUSEBOX_PROVIDERS" envSeparator:","`
 
-	providers []provider.Settings
+	providers     []provider.Settings
+	embeddedRedis bool // the demo's own: it has no eviction policy to check
 }
 
 // providerConfig is one provider's settings; every name is prefixed with

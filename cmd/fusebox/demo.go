@@ -90,8 +90,8 @@ func runDemo(ctx context.Context, o demoOptions, out io.Writer) (err error) {
 	if d.cfg, err = loadConfig(os.Environ()); err != nil {
 		return err
 	}
-	if o.length > 0 && d.cfg.LogLevel == "info" {
-		d.cfg.LogLevel = "error" // a report wants quiet; the faults are the point and no news
+	if _, set := os.LookupEnv("FUSEBOX_LOG_LEVEL"); !set {
+		d.cfg.LogLevel = "error" // the faults are the point and no news; the sign-in must stay on screen
 	}
 	d.log = newLogger(d.cfg)
 	ln, err := net.Listen("tcp", o.listen)
@@ -137,7 +137,7 @@ func (d *demo) startStores(ctx context.Context) error {
 			return fmt.Errorf("embedded Redis: %w", err)
 		}
 		d.defers(mr.Close)
-		d.cfg.RedisURL = "redis://" + mr.Addr()
+		d.cfg.RedisURL, d.cfg.embeddedRedis = "redis://"+mr.Addr(), true
 	}
 	pool, err := store.Open(ctx, d.cfg.DatabaseURL, "fusebox-demo-migrate", 4)
 	if err != nil {
@@ -240,7 +240,7 @@ func (d *demo) live(ctx context.Context, ln net.Listener, out io.Writer) error {
 }
 
 func (d *demo) surroundings() *web.Demo {
-	w := &web.Demo{EmbeddedRedis: os.Getenv("REDIS_URL") == "", Simulators: map[string]string{}}
+	w := &web.Demo{EmbeddedRedis: d.cfg.embeddedRedis, Simulators: map[string]string{}}
 	for _, p := range d.providers {
 		w.Simulators[p.name] = p.sim.ControlURL()
 	}

@@ -16,10 +16,11 @@ import (
 // screens are the pages `make screenshots` takes pictures of, with a real demo behind
 // them. The payment's path is found in the list of unknown or settled ones.
 var screens = []struct{ name, path string }{
-	{"overview", "/"}, {"payments", "/payments"}, {"queue", "/queue"}, {"payment", ""},
+	{"payments", "/payments"}, {"queue", "/queue"}, {"payment", ""},
 	{"providers", "/providers"}, {"queues", "/queues"}, {"webhooks", "/webhook-log"},
 	{"reconciliation", "/reconciliation"}, {"wallets", "/wallets"}, {"audit", "/audit"}, {"alerts", "/alerts"},
 	{"checkout", "/checkout"}, {"faults", "/demo/faults"}, {"search", "/search?q=nothing"}, {"not-found", "/payments/nothing"},
+	{"overview", "/"}, // last: by now the demo's outage has begun
 }
 
 // demoInfo is what `fusebox demo --info` writes.

@@ -115,7 +115,7 @@ func (a *app) connectCircuits(ctx context.Context) error {
 		return fmt.Errorf("REDIS_URL: %w", err)
 	case err != nil:
 		a.log.Warn("Redis cannot be reached; circuits are local until it can", "error", err)
-	case warning != "":
+	case warning != "" && !a.cfg.embeddedRedis:
 		a.log.Warn(warning)
 	}
 	a.circuits = breaker.NewRedis(client, breaker.Options{
