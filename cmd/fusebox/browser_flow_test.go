@@ -30,9 +30,12 @@ func TestBrowserSignIn(t *testing.T) {
 	require.Contains(t, b.location(), "/signin", "a stranger sees nothing")
 	b.run(chromedp.SendKeys(css("#email"), "ana@example.org"), chromedp.SendKeys(css("#password"), "not the password"),
 		chromedp.Click(css("form[action='/signin'] button")))
-	b.sees(10*time.Second, "[role=alert]", "")
+	b.sees(10*time.Second, "[role=alert]", "password")
 	b.signIn("ana@example.org", password)
 	b.sees(10*time.Second, "body", "Ana")
+	b.run(chromedp.Click(css("#user-menu summary")), chromedp.Click(css("form[action='/signout'] button")), chromedp.WaitVisible(css("#password")))
+	b.open("/payments")
+	require.Contains(t, b.location(), "/signin")
 }
 
 // TestBrowserLiveView: the overview and the list move by themselves, without a reload.

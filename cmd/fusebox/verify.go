@@ -101,16 +101,26 @@ func (a *app) compare(ctx context.Context, r *report, ledgers map[string]ledger)
 		return err
 	}
 	for name, l := range ledgers {
-		for ref, objects := range l {
-			if len(objects) > 1 {
-				r.DoubleCharged = append(r.DoubleCharged, fmt.Sprintf("%s at %s: %d successful charges", ref, name, len(objects)))
-			}
-			if !ours[name][ref] {
-				r.TheirsOnly = append(r.TheirsOnly, fmt.Sprintf("%s at %s under reference %q", objects[0].ID, name, ref))
-			}
-		}
+		r.ledgerOnly(name, l, ours[name])
 	}
 	return a.recheck(ctx, r, recheck)
+}
+
+// ledgerOnly reports what a provider's ledger shows by itself: references charged
+// twice, and charges under no reference of ours. Charges without any reference are
+// strangers, each its own; they are not one reference charged many times.
+func (r *report) ledgerOnly(name string, l ledger, ours map[string]bool) {
+	for ref, objects := range l {
+		if ref != "" && len(objects) > 1 {
+			r.DoubleCharged = append(r.DoubleCharged, fmt.Sprintf("%s at %s: %d successful charges", ref, name, len(objects)))
+		}
+		if ours[ref] {
+			continue
+		}
+		for _, o := range objects {
+			r.TheirsOnly = append(r.TheirsOnly, fmt.Sprintf("%s at %s under reference %q", o.ID, name, ref))
+		}
+	}
 }
 
 // recheck reads the ledger and the payments again and reports what still differs.
