@@ -25,7 +25,7 @@ func (s *Store) WakeWaiting(ctx context.Context, provider string, charges bool) 
 	for {
 		var ids []uuid.UUID
 		err := s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-			ids, err = s.wakeBatch(ctx, tx, provider, charges, last, start, woken)
+			ids, err = s.wakeBatch(ctx, tx, provider, charges, last, start, woken, resumeBatch)
 			return err
 		})
 		if err != nil {
@@ -39,13 +39,24 @@ func (s *Store) WakeWaiting(ctx context.Context, provider string, charges bool) 
 	}
 }
 
+// WakeProbes brings the n payments that have waited longest forward: enough for the
+// probes of a half-open circuit, while the rest sleeps on. See WakeWaiting.
+func (s *Store) WakeProbes(ctx context.Context, provider string, charges bool, n int) (woken int, err error) {
+	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		ids, err := s.wakeBatch(ctx, tx, provider, charges, uuid.Nil, s.Now(), 0, n)
+		woken = len(ids)
+		return err
+	})
+	return woken, err
+}
+
 // wakeBatch takes the next batch, in id order: the oldest payment comes first.
-func (s *Store) wakeBatch(ctx context.Context, tx pgx.Tx, provider string, charges bool, after uuid.UUID, start time.Time, before int) ([]uuid.UUID, error) {
+func (s *Store) wakeBatch(ctx context.Context, tx pgx.Tx, provider string, charges bool, after uuid.UUID, start time.Time, before, limit int) ([]uuid.UUID, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT id FROM payments
 		WHERE provider = $1 AND next_check_why = $2 AND (status = 'pending') = $3
 			AND status IN ('pending', 'processing', 'requires_action', 'unknown') AND id > $4
-		ORDER BY id LIMIT $5 FOR UPDATE`, provider, whyCircuitOpen, charges, after, resumeBatch)
+		ORDER BY id LIMIT $5 FOR UPDATE`, provider, whyCircuitOpen, charges, after, limit)
 	if err != nil {
 		return nil, wrap(err, "wake waiting")
 	}
