@@ -33,6 +33,7 @@ func commands() []command {
 		{"verify", "audit the books against the providers' ledgers; exit 1 on a finding", verifyCommand},
 		{"user", "add | passwd | list: people and roles", userCommand},
 		{"apikey", "add | list | revoke: keys for API clients", apiKeyCommand},
+		{"breaker", "list | probe | reset | open | close | metrics: circuits by hand", breakerCommand},
 	}
 }
 
