@@ -44,6 +44,7 @@ type CallerOptions struct {
 	IdleTimeout       time.Duration // default DefaultIdleTimeout
 	RequestIDHeader   string        // default "Request-Id"
 	ReplayedHeader    string        // default "Idempotent-Replayed"; its value must be "true"
+	KeepHeaders       []string      // further answer headers the adapter reads; see Exchange.Kept
 }
 
 func (o CallerOptions) withDefaults() CallerOptions {
@@ -172,6 +173,14 @@ func (c *Caller) note(ex *Exchange, res *http.Response) {
 	ex.RetryAfter = h("Retry-After")
 	ex.RequestID = h(c.opts.RequestIDHeader)
 	ex.Replayed = res.Header.Get(c.opts.ReplayedHeader) == "true"
+	for _, name := range c.opts.KeepHeaders {
+		if v := h(name); v != "" {
+			if ex.Kept == nil {
+				ex.Kept = http.Header{}
+			}
+			ex.Kept.Set(name, v)
+		}
+	}
 }
 
 // readCapped reads at most limit bytes. A longer body is not complete and no error.

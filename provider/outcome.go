@@ -1,6 +1,9 @@
 package provider
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // Outcome is the meaning of a provider's answer for a payment. It is pure
 // vocabulary: store maps it to a payment status.
@@ -125,15 +128,16 @@ type Exchange struct {
 	Status        int // 0 without a status line
 	ContentType   string
 	Server        string
-	RequestID     string // the provider's request id header
-	Location      string // of a 3xx; stored, never visited
-	RetryAfter    string // raw header
-	Replayed      bool   // the provider marked the answer as a replay of a stored one
-	Body          []byte // capped
-	BodyComplete  bool   // read to its end within cap and deadline
-	Err           error  // transport error, or nil
-	Cancelled     bool   // our own context was cancelled by us (shutdown), not by its deadline
-	Expired       bool   // our attempt deadline passed
+	RequestID     string      // the provider's request id header
+	Location      string      // of a 3xx; stored, never visited
+	RetryAfter    string      // raw header
+	Replayed      bool        // the provider marked the answer as a replay of a stored one
+	Kept          http.Header // of CallerOptions.KeepHeaders those that came
+	Body          []byte      // capped
+	BodyComplete  bool        // read to its end within cap and deadline
+	Err           error       // transport error, or nil
+	Cancelled     bool        // our own context was cancelled by us (shutdown), not by its deadline
+	Expired       bool        // our attempt deadline passed
 }
 
 // Latency is the time from start to the end of the call.

@@ -24,6 +24,11 @@ type ChargeRequest struct {
 	Description   string
 	CustomerName  string
 	CustomerEmail string
+	// PaymentMethod and CustomerID are the provider's own ids of a stored payment method
+	// and of the customer it belongs to, for providers that charge nothing else (Stripe:
+	// pm_…, cus_…). Empty at the others.
+	PaymentMethod string
+	CustomerID    string
 }
 
 // Way is one way an adapter can learn the truth about a charge whose answer was lost.
@@ -46,6 +51,9 @@ type Capabilities struct {
 	Ways            []Way         // ways to the truth in the order to try them; empty means an operator has to
 	Listing         bool          // the provider can list its charges (sync needs it)
 	Webhooks        bool          // the provider sends signed events
+	// ListPages is how many further requests a lookup by reference may cost, at a provider
+	// that cannot filter by reference and has its list read through.
+	ListPages int
 }
 
 // Has reports whether w is among the declared ways.
@@ -91,6 +99,9 @@ type LookupQuery struct {
 	OperationKey      string
 	ProviderPaymentID string // may be empty
 	Want              Money
+	// SentFrom and SentTo are when the charge was first and last sent: where a list has to
+	// be searched, the stretch to search. Zero when not known.
+	SentFrom, SentTo time.Time
 }
 
 // LookupVerdict is what a lookup established.

@@ -122,12 +122,16 @@ func parseBase(raw string) (*url.URL, error) {
 
 // WorstCase returns how many HTTP requests one charge operation and one lookup can
 // cause at most when the provider is down: a charge is tried once and then once per
-// retry pause, each time with one wire send; a lookup asks by every declared way.
+// retry pause, each time with one wire send; a lookup asks by every declared way, and
+// reads ListPages more where it has to search a list.
 func (s Settings) WorstCase(caps Capabilities) (perCharge, perLookup int) {
 	s = s.WithDefaults()
 	for _, w := range caps.Ways {
 		if w == ByReference || w == ByKey || w == ByID {
 			perLookup += AskTries
+		}
+		if w == ByReference {
+			perLookup += caps.ListPages
 		}
 	}
 	return 1 + len(s.RetryPauses), perLookup

@@ -92,6 +92,8 @@ func TestWorstCase(t *testing.T) {
 		require.Equal(t, 5, charge)
 		require.Equal(t, tt.lookup, lookup)
 	}
+	_, searching := s.WorstCase(Capabilities{Ways: []Way{ByID, ByReference}, ListPages: 10})
+	require.Equal(t, 16, searching)
 	budget := s.LookupBudget(Capabilities{Ways: []Way{ByReference}})
 	require.Greater(t, budget, 3*s.AnswerTimeout+600*time.Millisecond)
 	require.Less(t, budget, 3*s.AnswerTimeout+time.Second)
