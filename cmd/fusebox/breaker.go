@@ -18,21 +18,21 @@ import (
 
 	"fusebox/breaker"
 	"fusebox/store"
-	"fusebox/web/circuits"
+	opcircuits "fusebox/web/circuits"
 )
 
 // breakerCommands are the subcommands of fusebox breaker.
 func breakerCommands() []command {
 	list := []command{{"list", "every circuit as it is now; --json for programs", listCircuits}}
 	for _, a := range []struct {
-		action  circuits.Action
+		action  opcircuits.Action
 		summary string
 	}{
-		{circuits.ProbeOnce, "let an open circuit try one call now"},
-		{circuits.Reset, "close the circuit; ends an override too"},
-		{circuits.ForcedOpen, "deny every call, --for a time that must be given"},
-		{circuits.ForcedClosed, "admit every call, whatever fails"},
-		{circuits.MetricsOnly, "count and change state, but admit every call"},
+		{opcircuits.ProbeOnce, "let an open circuit try one call now"},
+		{opcircuits.Reset, "close the circuit; ends an override too"},
+		{opcircuits.ForcedOpen, "deny every call, --for a time that must be given"},
+		{opcircuits.ForcedClosed, "admit every call, whatever fails"},
+		{opcircuits.MetricsOnly, "count and change state, but admit every call"},
 	} {
 		list = append(list, command{a.action.Verb(), a.summary, operateCircuit(a.action)})
 	}
@@ -100,10 +100,10 @@ func listCircuits(ctx context.Context, args []string, out io.Writer) error {
 
 func printCircuitsJSON(out io.Writer, list []breaker.Snapshot) error {
 	answer := struct {
-		Circuits []circuits.View `json:"circuits"`
-	}{[]circuits.View{}}
+		Circuits []opcircuits.View `json:"circuits"`
+	}{[]opcircuits.View{}}
 	for _, s := range list {
-		answer.Circuits = append(answer.Circuits, circuits.NewView(s))
+		answer.Circuits = append(answer.Circuits, opcircuits.NewView(s))
 	}
 	enc := json.NewEncoder(out)
 	enc.SetIndent("", "  ")
@@ -161,7 +161,7 @@ type circuitFlags struct {
 	lasts                          time.Duration
 }
 
-func operateCircuit(action circuits.Action) func(context.Context, []string, io.Writer) error {
+func operateCircuit(action opcircuits.Action) func(context.Context, []string, io.Writer) error {
 	return func(ctx context.Context, args []string, out io.Writer) error {
 		var f circuitFlags
 		fs := newFlags("breaker "+action.Verb(), "")
@@ -182,15 +182,15 @@ func operateCircuit(action circuits.Action) func(context.Context, []string, io.W
 	}
 }
 
-func forUsage(a circuits.Action) string {
-	if a == circuits.ForcedOpen {
+func forUsage(a opcircuits.Action) string {
+	if a == opcircuits.ForcedOpen {
 		return "how long, 1m to 168h (required)"
 	}
 	return "how long, 1m to 168h (default: until reset)"
 }
 
 // operate does one action and says what it did.
-func (a *app) operate(ctx context.Context, action circuits.Action, f circuitFlags, out io.Writer) error {
+func (a *app) operate(ctx context.Context, action opcircuits.Action, f circuitFlags, out io.Writer) error {
 	key, err := a.circuitKey(f)
 	if err != nil {
 		return err
@@ -203,8 +203,8 @@ func (a *app) operate(ctx context.Context, action circuits.Action, f circuitFlag
 		f.epoch = seen.Epoch
 		fmt.Fprintf(out, "%s is %s, epoch %s\n", key, circuitWords(seen), seen.Epoch)
 	}
-	ops := circuits.Operations{Store: a.store, Breaker: a.circuits, Log: a.log}
-	res, err := ops.Do(ctx, circuits.Request{Key: key, Action: action, Epoch: f.epoch, ActionID: uuid.New(),
+	ops := opcircuits.Operations{Store: a.store, Breaker: a.circuits, Log: a.log}
+	res, err := ops.Do(ctx, opcircuits.Request{Key: key, Action: action, Epoch: f.epoch, ActionID: uuid.New(),
 		By: personHere(), Reason: f.reason, For: f.lasts})
 	if err != nil {
 		return refusalWords(ctx, ops, key, res.After, err)
@@ -241,7 +241,7 @@ func circuitWords(s breaker.Snapshot) string {
 }
 
 // refusalWords says in one line why nothing was changed, and who was first.
-func refusalWords(ctx context.Context, ops circuits.Operations, k breaker.Key, now breaker.Snapshot, err error) error {
+func refusalWords(ctx context.Context, ops opcircuits.Operations, k breaker.Key, now breaker.Snapshot, err error) error {
 	switch {
 	case errors.Is(err, breaker.ErrUnavailable):
 		return fmt.Errorf("%s: Redis cannot be reached, and a change would count in this process only; nothing was changed: %w", k, err)
