@@ -44,9 +44,11 @@ func BenchmarkCall(b *testing.B) {
 			return func() { c.Ping(context.Background()); c.Ping(context.Background()) }
 		},
 	}
-	for name, p := range map[string]Pipelining{"never": PipelineNever, "busy": PipelineBusy, "always": PipelineAlways} {
-		arms["ours-"+name] = func() func() {
-			r := NewRedis(client(), Options{Pipelining: p, Timeout: 5 * time.Second})
+	for name, limit := range map[string]int{"ours": 0, "ours-bulkhead": 1000} {
+		arms[name] = func() func() {
+			settings := Recommended(5 * time.Second)
+			settings.MaxInFlight = limit
+			r := NewRedis(client(), Options{Timeout: 5 * time.Second, Settings: func(Key) Settings { return settings }})
 			return func() {
 				if permit, err := r.Permit(context.Background(), charge); err == nil {
 					permit.Report(context.Background(), OK, 0, "", "")

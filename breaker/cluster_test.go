@@ -14,12 +14,12 @@ import (
 	"fusebox/breaker/breakertest"
 )
 
-func clustered(t *testing.T, c *breakertest.Cluster, name string, p Pipelining) *Redis {
+func clustered(t *testing.T, c *breakertest.Cluster, name string) *Redis {
 	t.Helper()
 	client := productionClient(t, c.URL())
 	require.IsType(t, &redis.ClusterClient{}, client)
 	return NewRedis(client, Options{Worker: name, Timeout: time.Second, Recheck: 50 * time.Millisecond,
-		Poll: 5 * time.Millisecond, Pipelining: p, Names: []string{"atlas", "beta", "gamma", "delta"},
+		Poll: 5 * time.Millisecond, Names: []string{"atlas", "beta", "gamma", "delta"},
 		Settings: func(Key) Settings { return Settings{Failures: 3, OpenFor: time.Hour} },
 		Log:      slog.New(slog.NewTextHandler(io.Discard, nil))})
 }
@@ -28,14 +28,14 @@ func TestRedisClusterHoldsCircuitsOnAllNodes(t *testing.T) {
 	t.Parallel()
 	cluster := breakertest.StartCluster(t, false)
 	ctx := context.Background()
-	for _, p := range []Pipelining{PipelineBusy, PipelineAlways} {
-		a, b := clustered(t, cluster, "a", p), clustered(t, cluster, "b", p)
+	for _, class := range []string{"charge", "status"} {
+		a, b := clustered(t, cluster, "a"), clustered(t, cluster, "b")
 		warning, err := CheckServer(ctx, a.store.client)
 		require.NoError(t, err)
 		require.Empty(t, warning)
 		owners := map[int]bool{}
 		for _, name := range []string{"atlas", "beta", "gamma", "delta"} {
-			k := Key{Name: name, Class: map[Pipelining]string{PipelineBusy: "charge", PipelineAlways: "status"}[p]}
+			k := Key{Name: name, Class: class}
 			owners[cluster.Owner("{"+name+"}")] = true
 			for i := range 3 {
 				permit, err := []*Redis{a, b, a}[i].Permit(ctx, k)
@@ -57,7 +57,7 @@ func TestRedisClusterHoldsCircuitsOnAllNodes(t *testing.T) {
 	events, pos := map[Key]int{}, ""
 	for len(events) < 8 {
 		var got []Event
-		got, pos = next(t, clustered(t, cluster, "c", PipelineBusy), pos)
+		got, pos = next(t, clustered(t, cluster, "c"), pos)
 		for _, e := range got {
 			events[e.Key]++
 		}
@@ -70,7 +70,7 @@ func TestRedisClusterHoldsCircuitsOnAllNodes(t *testing.T) {
 func TestFailoverKeepsTheCircuitOpen(t *testing.T) {
 	t.Parallel()
 	cluster := breakertest.StartCluster(t, true)
-	b := clustered(t, cluster, "a", PipelineBusy)
+	b := clustered(t, cluster, "a")
 	for range 3 {
 		require.Nil(t, once(t, b, Fail))
 	}
@@ -90,7 +90,7 @@ func TestFailoverKeepsTheCircuitOpen(t *testing.T) {
 	s := state(t, b)
 	require.False(t, s.Degraded)
 	require.Equal(t, was.Epoch, s.Epoch)
-	fresh := clustered(t, cluster, "b", PipelineBusy)
+	fresh := clustered(t, cluster, "b")
 	require.Equal(t, Open, state(t, fresh).State)
 	s, err := fresh.Reset(context.Background(), charge, s.Epoch, "ana", "works on the new primary")
 	require.NoError(t, err)

@@ -144,11 +144,10 @@ func TestSeveralProbesAndSuccesses(t *testing.T) {
 
 func TestConcurrentCallsLoseNoCount(t *testing.T) {
 	t.Parallel()
-	for _, p := range []Pipelining{PipelineBusy, PipelineNever, PipelineAlways} {
-		r := newRig(t, "redis", rigOptions{workers: 4, settings: Settings{Failures: -1, Rate: 1, MinCalls: 1e6}})
+	for _, limit := range []int{0, 100} {
+		r := newRig(t, "redis", rigOptions{workers: 4, settings: Settings{Failures: -1, Rate: 1, MinCalls: 1e6, MaxInFlight: limit}})
 		var wg sync.WaitGroup
 		for w := range 4 {
-			r.workers[w].(*Redis).store.choice = p
 			for range 8 {
 				wg.Go(func() {
 					for i := range 25 {
@@ -162,5 +161,6 @@ func TestConcurrentCallsLoseNoCount(t *testing.T) {
 		require.Equal(t, Counts{OK: 288, Fail: 256, Neutral: 256}, s.Total)
 		require.Equal(t, s.Total, s.Window)
 		require.Len(t, s.Workers, 4)
+		require.Zero(t, s.InFlight)
 	}
 }

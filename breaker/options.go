@@ -8,17 +8,6 @@ import (
 	"time"
 )
 
-// Pipelining chooses how script calls travel.
-type Pipelining int
-
-// Choices. A lone caller is fastest on a connection of its own; many callers are
-// fastest when their calls share one write.
-const (
-	PipelineBusy   Pipelining = iota // share a pipeline while several calls are under way
-	PipelineNever                    // always a connection of its own
-	PipelineAlways                   // always the pipeline
-)
-
 // Options of NewRedis and NewLocal.
 type Options struct {
 	// Settings returns the settings of a circuit; nil: the defaults. It is asked once
@@ -38,8 +27,6 @@ type Options struct {
 	Recheck time.Duration
 	// Poll is how often Next looks for events (default 250 ms).
 	Poll time.Duration
-	// Pipelining of script calls (default PipelineBusy).
-	Pipelining Pipelining
 	// Now is this process's clock. It decides nothing while Redis is there.
 	Now func() time.Time
 	// Rand returns a number in [0, 1), for jitter.

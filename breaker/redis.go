@@ -31,7 +31,7 @@ var (
 func NewRedis(client redis.UniversalClient, opt Options) *Redis {
 	opt = opt.withDefaults()
 	warnClient(client, opt.Log)
-	r := &Redis{opt: opt, store: newStore(client, opt), scripts: newScripts(luaCommon), tokens: newTokens(opt.Worker)}
+	r := &Redis{opt: opt, store: store{client, opt.Timeout}, scripts: newScripts(luaHead), tokens: newTokens(opt.Worker)}
 	for _, name := range opt.Names {
 		r.locals.know(name)
 	}
@@ -51,6 +51,8 @@ type shared struct {
 	seen   atomic.Pointer[view] // the shared circuit as last seen
 	fails  atomic.Int64         // its failures in a row as last seen
 	offset atomic.Int64         // server's clock minus ours, microseconds
+
+	line lineUp // permits and reports that wait for a trip
 
 	since atomic.Int64 // deciding alone since, Unix nanoseconds; 0: Redis is there
 	retry atomic.Int64 // next try of Redis, Unix nanoseconds
@@ -90,15 +92,14 @@ func (r *Redis) Permit(ctx context.Context, k Key) (Permit, error) {
 	if !r.reachable(e) {
 		return r.permitAlone(e, token)
 	}
-	seen, view := e.remembered()
-	reply, err := r.call(ctx, e, r.scripts.permit, r.args(e, "0", token, e.cap, e.lease, seen, view))
-	if err != nil {
+	o := askFor(token)
+	if err := r.perform(ctx, e, o); err != nil {
 		return r.permitAlone(e, token)
 	}
-	if reply.code != admitted && reply.code != admittedProbe {
-		return nil, denied(k, reply.code, reply.retry, r.opt.Now())
+	if o.code != admitted && o.code != admittedProbe {
+		return nil, denied(k, o.code, o.retry, r.opt.Now())
 	}
-	return &redisPermit{r: r, e: e, token: token, epoch: reply.epoch, probe: reply.code == admittedProbe}, nil
+	return &redisPermit{r: r, e: e, token: token, epoch: o.decided, probe: o.code == admittedProbe}, nil
 }
 
 // redisPermit is a permit given by the shared circuit.
@@ -126,23 +127,14 @@ func (p *redisPermit) Report(ctx context.Context, v Verdict, latency time.Durati
 		r.reportAlone(e, f)
 		return
 	}
-	seen, view := e.remembered()
-	reply, err := r.call(ctx, e, r.scripts.report, r.args(e, strconv.FormatFloat(f.rnd, 'f', 9, 64),
-		f.token, f.epoch, string(f.verdict), flag(f.slow), f.entry, seen, view, flag(f.probe), flag(e.set.MaxInFlight > 0), e.window))
-	switch {
+	o := tell(f)
+	switch err := r.perform(ctx, e, o); {
 	case err != nil:
 		r.reportAlone(e, f)
-	case reply.code != counted:
+	case o.code != counted:
 		r.opt.Log.DebugContext(ctx, "breaker: report not counted", "circuit", e.key.String(),
-			"why", reply.code, "epoch", f.epoch, "now", reply.epoch, "verdict", f.verdict)
+			"why", o.code, "epoch", f.epoch, "now", o.decided, "verdict", f.verdict)
 	}
-}
-
-func flag(b bool) string {
-	if b {
-		return "1"
-	}
-	return "0"
 }
 
 // remembered is the epoch this process knows and the view it would restore. The view

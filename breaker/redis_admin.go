@@ -35,7 +35,7 @@ func (r *Redis) look(ctx context.Context, e *shared) (Snapshot, error) {
 		r.lost(ctx, e, err)
 		return s, err
 	}
-	if seen := e.seen.Load(); older(a.epoch, seen.epoch) {
+	if seen := e.seen.Load(); older(a.epoch, seen.epoch) || (a.code == "lost" && e.fails.Load() > 0) {
 		// Keys lost: show what the next permit restores, and keep it for that.
 		v := e.keepMemory(seen)
 		s = v.snapshot(e.key, e.set, a.now)

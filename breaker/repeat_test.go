@@ -55,21 +55,19 @@ func cutter(t *testing.T, addr string, cut *atomic.Bool) string {
 // commands: it would count twice.
 func TestReportCutOffIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	for _, p := range []Pipelining{PipelineNever, PipelineAlways} {
-		server := breakertest.Start(t)
-		var cut atomic.Bool
-		eager := redis.NewClient(&redis.Options{Addr: cutter(t, server.Addr(), &cut), MaxRetries: 5, MinRetryBackoff: time.Millisecond,
-			MaxRetryBackoff: time.Millisecond, ContextTimeoutEnabled: true})
-		t.Cleanup(func() { _ = eager.Close() })
-		b := NewRedis(eager, Options{Worker: "w0", Timeout: 2 * time.Second, Recheck: time.Hour, Pipelining: p,
-			Settings: func(Key) Settings { return Settings{Failures: 100} }})
-		require.Nil(t, once(t, b, Fail)) // scripts are loaded
-		permit, err := b.Permit(context.Background(), charge)
-		require.NoError(t, err)
-		cut.Store(true)
-		report(permit, Fail)
-		require.False(t, b.Degraded().IsZero())
-		other := NewRedis(server.Client(), Options{Timeout: patience})
-		require.Equal(t, 2, state(t, other).Consecutive)
-	}
+	server := breakertest.Start(t)
+	var cut atomic.Bool
+	eager := redis.NewClient(&redis.Options{Addr: cutter(t, server.Addr(), &cut), MaxRetries: 5, MinRetryBackoff: time.Millisecond,
+		MaxRetryBackoff: time.Millisecond, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = eager.Close() })
+	b := NewRedis(eager, Options{Worker: "w0", Timeout: 2 * time.Second, Recheck: time.Hour,
+		Settings: func(Key) Settings { return Settings{Failures: 100} }})
+	require.Nil(t, once(t, b, Fail)) // scripts are loaded
+	permit, err := b.Permit(context.Background(), charge)
+	require.NoError(t, err)
+	cut.Store(true)
+	report(permit, Fail)
+	require.False(t, b.Degraded().IsZero())
+	other := NewRedis(server.Client(), Options{Timeout: patience})
+	require.Equal(t, 2, state(t, other).Consecutive)
 }

@@ -65,7 +65,7 @@ func newRig(t testing.TB, kind string, o rigOptions) *rig {
 	t.Helper()
 	r := &rig{t: t, kind: kind, setTime: func(time.Time) {}}
 	r.now.Store(epochStart.UnixMicro())
-	common := luaCommon
+	head := luaHead
 	switch {
 	case o.client != nil:
 		r.client = o.client
@@ -81,8 +81,8 @@ func newRig(t testing.TB, kind string, o rigOptions) *rig {
 	}
 	if kind == "redis" {
 		// A real server's clock cannot be set: the tests' scripts read a key instead.
-		common = strings.Replace(common, "redis.call('TIME')", "redis.call('HMGET', 'clock', 's', 'us')", 1)
-		require.NotEqual(t, luaCommon, common)
+		head = strings.Replace(head, "redis.call('TIME')", "redis.call('HMGET', 'clock', 's', 'us')", 1)
+		require.NotEqual(t, luaHead, head)
 		r.setTime = func(at time.Time) {
 			us := at.UnixMicro()
 			require.NoError(t, r.client.HSet(context.Background(), "clock", "s", us/1e6, "us", us%1e6).Err())
@@ -90,12 +90,12 @@ func newRig(t testing.TB, kind string, o rigOptions) *rig {
 	}
 	r.setTime(epochStart)
 	for i := range max(o.workers, 1) {
-		r.workers = append(r.workers, r.worker(i, common, o))
+		r.workers = append(r.workers, r.worker(i, head, o))
 	}
 	return r
 }
 
-func (r *rig) worker(i int, common string, o rigOptions) Breaker {
+func (r *rig) worker(i int, head string, o rigOptions) Breaker {
 	var skew time.Duration
 	if i < len(o.skew) {
 		skew = o.skew[i]
@@ -123,7 +123,7 @@ func (r *rig) worker(i int, common string, o rigOptions) Breaker {
 		return NewLocal(opt)
 	}
 	b := NewRedis(r.client, opt)
-	b.scripts = newScripts(common)
+	b.scripts = newScripts(head)
 	return b
 }
 

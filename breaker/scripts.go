@@ -7,12 +7,20 @@ import (
 )
 
 var (
+	//go:embed lua/head.lua
+	luaHead string
 	//go:embed lua/common.lua
 	luaCommon string
-	//go:embed lua/permit.lua
-	luaPermit string
-	//go:embed lua/report.lua
-	luaReport string
+	//go:embed lua/calls_fast.lua
+	luaCallsFast string
+	//go:embed lua/calls_permit.lua
+	luaCallsPermit string
+	//go:embed lua/calls_report.lua
+	luaCallsReport string
+	//go:embed lua/calls.lua
+	luaCalls string
+	//go:embed lua/answer.lua
+	luaAnswer string
 	//go:embed lua/snapshot.lua
 	luaSnapshot string
 	//go:embed lua/operate.lua
@@ -27,14 +35,19 @@ func newScript(source string) script {
 	return script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// scripts are the four operations, each with the shared head.
-type scripts struct{ permit, report, snapshot, operate script }
+// scripts are the operations: calls for permits and reports, a look, a person's change.
+type scripts struct {
+	head                     string
+	calls, snapshot, operate script
+}
 
-func newScripts(common string) scripts {
+// newScripts composes them. The common case of calls stands before everything it does
+// not need: defining Lua functions costs more than the case itself.
+func newScripts(head string) scripts {
 	return scripts{
-		permit:   newScript(common + luaPermit),
-		report:   newScript(common + luaReport),
-		snapshot: newScript(common + luaSnapshot),
-		operate:  newScript(common + luaOperate),
+		head:     head,
+		calls:    newScript(head + luaCallsFast + luaCommon + luaCallsPermit + luaCallsReport + luaCalls),
+		snapshot: newScript(head + luaCommon + luaAnswer + luaSnapshot),
+		operate:  newScript(head + luaCommon + luaAnswer + luaOperate),
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,36 +13,8 @@ import (
 
 // store runs scripts, each in one round trip and within one timeout.
 type store struct {
-	client   redis.UniversalClient
-	timeout  time.Duration
-	choice   Pipelining
-	pipeline *redis.AutoPipeliner // nil: the client has none
-	busy     *atomic.Int64        // calls under way
-	crowded  *atomic.Int64        // calls that still use the pipeline after a crowd
-}
-
-// crowd is from how many calls under way on they share a pipeline. Measured on
-// loopback: at one caller the pipeline costs a third, from about four on it wins.
-const crowd = 4
-
-// crowdMemory is how many calls after a crowd still use the pipeline.
-const crowdMemory = 64
-
-func newStore(client redis.UniversalClient, opt Options) store {
-	s := store{client: client, timeout: opt.Timeout, choice: opt.Pipelining, busy: new(atomic.Int64), crowded: new(atomic.Int64)}
-	c, ok := client.(interface {
-		AsyncAutoPipeline() (*redis.AutoPipeliner, error)
-	})
-	if !ok || opt.Pipelining == PipelineNever {
-		return s
-	}
-	p, err := c.AsyncAutoPipeline()
-	if err != nil {
-		opt.Log.Warn("breaker: no pipelining", "error", err)
-		return s
-	}
-	s.pipeline = p
-	return s
+	client  redis.UniversalClient
+	timeout time.Duration
 }
 
 // run executes a script. The caller's cancellation is not Redis's failure: only our
@@ -67,34 +38,10 @@ func (s store) eval(ctx context.Context, command, what string, keys []string, ar
 	}
 	cmd := onceCmd{redis.NewCmd(ctx, append(all, args...)...)}
 	cmd.SetFirstKeyPos(3)
-	defer s.busy.Add(-1)
-	if s.pipelined(s.busy.Add(1)) {
-		// The pipeline ignores contexts once a command is queued, so the wait has the
-		// deadline; after it the command must not be touched.
-		if err := s.pipeline.Submit(ctx, cmd).WaitContext(ctx); err != nil {
-			return nil, err
-		}
-	} else if err := s.client.Process(ctx, cmd); err != nil {
+	if err := s.client.Process(ctx, cmd); err != nil {
 		return nil, err
 	}
 	return cmd.Slice()
-}
-
-// pipelined decides how one call travels, with n under way. Callers return in bursts, so
-// a crowd is remembered for a while: else the first of each burst would go alone.
-func (s store) pipelined(n int64) bool {
-	switch {
-	case s.pipeline == nil || s.choice == PipelineNever:
-		return false
-	case s.choice == PipelineAlways:
-		return true
-	case n >= crowd:
-		if s.crowded.Load() != crowdMemory {
-			s.crowded.Store(crowdMemory)
-		}
-		return true
-	}
-	return s.crowded.Load() > 0 && s.crowded.Add(-1) >= 0
 }
 
 // onceCmd is a command no client repeats, whatever its settings: cluster clients send
@@ -104,7 +51,7 @@ type onceCmd struct{ *redis.Cmd }
 // NoRetry overrides the client's settings.
 func (onceCmd) NoRetry() bool { return true }
 
-// answer is what permit, report and operate say.
+// answer is what a script says of the circuit, and to a person's change.
 type answer struct {
 	code       string
 	retry, now int64
@@ -153,10 +100,15 @@ func parseAnswer(list []any) (answer, error) {
 	f := fields{list: list}
 	a := answer{code: f.str(0), retry: f.int(1), fails: int(f.int(2)), now: f.int(3), epoch: f.str(4)}
 	if a.full = len(list) > 5; a.full {
-		a.state, a.since, a.til, a.reopens = State(f.str(5)), f.int(6), f.int(7), int(f.int(8))
-		a.mode, a.modeTil, a.why = Mode(f.str(9)), f.int(10), f.str(11)
+		f.readView(&a, 5)
 	}
 	return a, f.err
+}
+
+// readView reads the rest of a circuit, from the i-th field on.
+func (f *fields) readView(a *answer, i int) {
+	a.state, a.since, a.til, a.reopens = State(f.str(i)), f.int(i+1), f.int(i+2), int(f.int(i+3))
+	a.mode, a.modeTil, a.why = Mode(f.str(i+4)), f.int(i+5), f.str(i+6)
 }
 
 // call runs a script that gives an answer, and keeps the books about Redis's health.

@@ -4,28 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"fusebox/breaker/breakertest"
 )
-
-func TestALoneCallerGoesAloneACrowdShares(t *testing.T) {
-	t.Parallel()
-	c := breakertest.Shared(t).Client()
-	s := newStore(c, Options{Pipelining: PipelineBusy}.withDefaults())
-	require.False(t, s.pipelined(1))
-	require.False(t, s.pipelined(crowd-1))
-	require.True(t, s.pipelined(crowd))
-	for range crowdMemory {
-		require.True(t, s.pipelined(1), "the first of the next burst")
-	}
-	for range 3 {
-		require.False(t, s.pipelined(1), "alone again")
-	}
-	never := newStore(c, Options{Pipelining: PipelineNever}.withDefaults())
-	require.False(t, never.pipelined(1000))
-	always := newStore(c, Options{Pipelining: PipelineAlways}.withDefaults())
-	require.True(t, always.pipelined(1))
-}
 
 func TestJunkRepliesAreErrorsNotPanics(t *testing.T) {
 	t.Parallel()

@@ -87,6 +87,45 @@ func (w *twins) report(t *rapid.T, p *redisPermit, v Verdict, latency time.Durat
 		entry: entry("timeout", "pay"), probe: p.probe, worker: p.r.opt.Worker, rnd: 0.25})
 }
 
+// together sends several operations of one worker in one trip; the model takes them one
+// after the other, as if each had come alone.
+func (w *twins) together(t *rapid.T, worker int, verdict func() (Verdict, time.Duration)) {
+	b := w.workers[worker].(*Redis)
+	e := b.circuit(w.key)
+	var batch []*operation
+	var ends []finished // of the reports; a permit's has only its token
+	for range rapid.IntRange(1, 6).Draw(t, "operations") {
+		if len(w.open) == 0 || rapid.Bool().Draw(t, "ask") {
+			f := finished{token: b.tokens.next()}
+			batch, ends = append(batch, askFor(f.token)), append(ends, f)
+			continue
+		}
+		i := rapid.IntRange(0, len(w.open)-1).Draw(t, "permit")
+		p := w.open[i]
+		w.open = append(w.open[:i], w.open[i+1:]...)
+		v, latency := verdict()
+		f := finished{token: p.token, epoch: p.epoch, verdict: v, slow: e.set.isSlow(latency),
+			entry: entry("timeout", "pay"), probe: p.probe, worker: b.opt.Worker, rnd: 0.25}
+		batch, ends = append(batch, tell(f)), append(ends, f)
+	}
+	b.fly(context.Background(), e, batch)
+	for i, o := range batch {
+		require.NoError(t, o.err)
+		if o.kind != asks {
+			require.Equal(t, w.model.report(w.us(), ends[i]), o.code)
+			require.Equal(t, w.model.epoch, o.decided)
+			continue
+		}
+		code, retry := w.model.permit(w.us(), ends[i].token)
+		require.Equal(t, code, o.code)
+		require.Equal(t, retry, o.retry, "retry after %s", code)
+		require.Equal(t, w.model.epoch, o.decided)
+		if code == admitted || code == admittedProbe {
+			w.open = append(w.open, &redisPermit{r: b, e: e, token: ends[i].token, epoch: o.decided, probe: code == admittedProbe})
+		}
+	}
+}
+
 func (w *twins) operate(t *rapid.T, epoch string) {
 	b := w.workers[0].(*Redis)
 	d := time.Duration(rapid.IntRange(1, 5000).Draw(t, "for")) * time.Millisecond
@@ -153,6 +192,14 @@ func (w *twins) actions() map[string]func(*rapid.T) {
 				t.Skip("nothing reported")
 			}
 			w.report(t, rapid.SampledFrom(w.done).Draw(t, "reported"), verdict.Draw(t, "verdict"), 0)
+		},
+		"together": func(t *rapid.T) {
+			w.together(t, rapid.IntRange(0, 2).Draw(t, "worker"), func() (Verdict, time.Duration) {
+				return verdict.Draw(t, "verdict"), latency.Draw(t, "latency")
+			})
+		},
+		"good together": func(t *rapid.T) {
+			w.together(t, rapid.IntRange(0, 2).Draw(t, "worker"), func() (Verdict, time.Duration) { return OK, 0 })
 		},
 		"fail": func(t *rapid.T) {
 			ask(t)

@@ -1,22 +1,4 @@
--- Shared head of every script: keys, arguments, the clock, the circuit's hash and
--- its transitions. machine.go is the same machine in Go; a test drives both with
--- the same calls and compares every answer.
---
--- KEYS: state hash, one-second buckets hash, probe leases, in-flight leases,
---       latest failures, events. All carry the hash tag {name}.
--- ARGV: class, settings, worker, random number in [0,1), then the script's own.
-local K_STATE, K_BUCKETS, K_PROBES = KEYS[1], KEYS[2], KEYS[3]
-local K_LEASES, K_FAILS, K_EVENTS = KEYS[4], KEYS[5], KEYS[6]
-local WORKER, RANDOM = ARGV[3], tonumber(ARGV[4])
-
--- The server's clock decides everything, so a worker's wrong clock decides nothing.
--- Times are microseconds: exact in a double until the year 2255.
-local clock = redis.call('TIME')
-local sec = tonumber(clock[1])
-local now = sec * 1000000 + tonumber(clock[2])
-
--- tostring would print 1.79e+15 and lose digits.
-local function us(n) return string.format('%.0f', n) end
+-- The circuit's hash and its transitions, for every script.
 
 -- Settings come as "name=number ..." and are read on the rare paths only.
 local parsed
@@ -128,14 +110,4 @@ local function expire(c)
   if was == 'forced_open' then return save(c) end
   if was == 'forced_closed' then c.fails = 0 end
   move(c, c.state, 'override_expired', '', was, '')
-end
-
--- answer is short while the caller already knows this epoch.
-local function answer(code, c, seen, retry)
-  local a = { code, us(retry), us(c.fails), us(now), c.epoch }
-  if c.epoch ~= seen then
-    a[6], a[7], a[8], a[9] = c.state, us(c.since), us(c.til), us(c.reopens)
-    a[10], a[11], a[12] = c.mode, us(c.mode_til), c.why
-  end
-  return a
 end

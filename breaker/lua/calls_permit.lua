@@ -1,15 +1,4 @@
--- permit(token, cap, lease, seen epoch, remembered view): may one call be made now?
--- Answers "admit", "probe", or the reason for a refusal.
-local token, cap, lease, seen, view = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
-
--- The common case first: closed, nothing restored, overridden, ramping or limited.
-if cap == 0 then
-  local h = redis.call('HMGET', K_STATE, 'epoch', 'state', 'fails', 'mode', 'ramp_from')
-  if h[1] == seen and h[2] == 'closed' and h[4] == '' and h[5] == '0' or
-    (not h[1] and seen == '0' and view == '') then
-    return { 'admit', '0', h[3] or '0', us(now), seen }
-  end
-end
+-- What the general case knows about permits.
 
 -- full returns when the earliest in-flight lease ends, if the bulkhead is full.
 local function full()
@@ -33,12 +22,14 @@ local function ramp(c)
   if tokens > math.max(1, rate) then tokens = math.max(1, rate) end
   local wait = nil
   if tokens >= 1 then tokens = tokens - 1 else wait = math.ceil((1 - tokens) * 1000000 / rate) end
-  redis.call('HSET', K_STATE, 'tokens', string.format('%.6f', tokens), 'refilled', us(now))
+  local rest = string.format('%.6f', tokens)
+  c.tokens, c.refilled = tonumber(rest), now
+  redis.call('HSET', K_STATE, 'tokens', rest, 'refilled', us(now))
   return wait
 end
 
 -- probe reserves a half-open slot; nil, or when the earliest holder's lease ends.
-local function probe(c)
+local function probe(c, token)
   prune(K_PROBES, S('probe_ttl'))
   local held = redis.call('ZCARD', K_PROBES)
   if held == 0 and now - c.since >= S('half_open_for') then
@@ -52,12 +43,8 @@ local function probe(c)
   return nil
 end
 
-local c = load_circuit()
-adopt(c, seen, view)
-expire(c)
-
 -- decide returns the code and how long to wait (us).
-local function decide()
+local function decide(c, token)
   if c.state == 'open' and now < c.til then
     if c.mode ~= 'forced_open' and c.til > latest_open() then
       c.til = latest_open() -- the clock went back
@@ -73,19 +60,24 @@ local function decide()
     return 'admit', 0
   end
   if c.state == 'open' then move(c, 'half_open', 'open_time_over', '', '', '') end
-  local deadline = probe(c)
+  local deadline = probe(c, token)
   if deadline then return 'probing', math.min(math.max(deadline - now, 1), 2000000) end
   return 'probe', 0
 end
 
-local code, retry = decide()
--- Forced closed and metrics only overrule the circuit, never the bulkhead.
-if (c.mode == 'forced_closed' or c.mode == 'metrics_only')
-  and code ~= 'admit' and code ~= 'probe' and code ~= 'saturated' then
-  code, retry = 'admit', 0
-  if full() then code, retry = 'saturated', 1000000 end
+-- permit decides about one call: the code and how long to wait (us).
+local function permit(c, token)
+  expire(c)
+  local code, retry = decide(c, token)
+  -- Forced closed and metrics only overrule the circuit, never the bulkhead.
+  if (c.mode == 'forced_closed' or c.mode == 'metrics_only')
+    and code ~= 'admit' and code ~= 'probe' and code ~= 'saturated' then
+    code, retry = 'admit', 0
+    if full() then code, retry = 'saturated', 1000000 end
+  end
+  if cap > 0 and (code == 'admit' or code == 'probe') then
+    redis.call('ZADD', K_LEASES, us(now + lease), token)
+  end
+  return code, retry
 end
-if cap > 0 and (code == 'admit' or code == 'probe') then
-  redis.call('ZADD', K_LEASES, us(now + lease), token)
-end
-return answer(code, c, seen, retry)
+

@@ -1,69 +1,6 @@
--- report(token, epoch, verdict, slow, failure entry, seen epoch, view, probe, leased,
--- rate window):
--- a call admitted in that epoch ended so. Answers what became of the report:
--- counted, fenced (another epoch by now), late (the probe's lease ended).
-local token, epoch, verdict, slow, entry = ARGV[5], ARGV[6], ARGV[7], ARGV[8] == '1', ARGV[9]
-local seen, view, probing, leased = ARGV[10], ARGV[11], ARGV[12] == '1', ARGV[13] == '1'
--- width of the rate window and so of the ring of buckets, seconds.
-local width = tonumber(ARGV[14])
+-- What the general case knows about reports.
 
--- five reads a bucket "second ok fail neutral slow" or the total "ok fail neutral slow
--- fenced".
-local function five(s)
-  local a, b, c, d, e = string.match(s or '0 0 0 0 0', '^(%d+) (%d+) (%d+) (%d+) (%d+)')
-  return tonumber(a), tonumber(b), tonumber(c), tonumber(d), tonumber(e)
-end
-
--- tally counts the call: the total always, its second's bucket only in its own era.
-local function tally(counted)
-  local slot, mine = string.format('%d', sec % width), 'w:' .. WORKER
-  local b = redis.call('HMGET', K_BUCKETS, slot, 'total', mine)
-  local at, ok, fail, neutral, slows = five(b[1])
-  local all_ok, all_fail, all_neutral, all_slow, fenced = five(b[2])
-  if at ~= sec then ok, fail, neutral, slows = 0, 0, 0, 0 end
-  local lag = slow and 1 or 0
-  all_slow = all_slow + lag
-  if counted then slows = slows + lag else fenced = fenced + 1 end
-  local one = counted and 1 or 0
-  if verdict == 'ok' then ok, all_ok = ok + one, all_ok + 1
-  elseif verdict == 'fail' then fail, all_fail = fail + one, all_fail + 1
-  else neutral, all_neutral = neutral + one, all_neutral + 1 end
-  local total = string.format('%d %d %d %d %d', all_ok, all_fail, all_neutral, all_slow, fenced)
-  if counted then
-    redis.call('HSET', K_BUCKETS, 'total', total, slot,
-      string.format('%d %d %d %d %d', sec, ok, fail, neutral, slows))
-  else
-    redis.call('HSET', K_BUCKETS, 'total', total)
-  end
-  if b[3] ~= clock[1] then redis.call('HSET', K_BUCKETS, mine, clock[1]) end
-  if slow then redis.call('HSET', K_BUCKETS, 's:' .. WORKER, clock[1]) end
-end
-
-if leased then redis.call('ZREM', K_LEASES, token) end
-
--- The common case first: a good or neutral call of a closed circuit without failures.
-if verdict ~= 'fail' and not slow then
-  local h = redis.call('HMGET', K_STATE, 'epoch', 'state', 'fails')
-  local clean = h[1] == seen and h[2] == 'closed' and (h[3] == '0' or verdict == 'neutral')
-  if epoch == seen and (clean or (not h[1] and seen == '0' and view == '')) then
-    tally(true)
-    return { 'counted', '0', h[3] or '0', us(now), seen }
-  end
-end
-
-local c = load_circuit()
-adopt(c, seen, view)
-local outcome = 'counted'
-if epoch ~= c.epoch then
-  outcome = 'fenced'
-elseif probing then
-  local deadline = redis.call('ZSCORE', K_PROBES, token)
-  redis.call('ZREM', K_PROBES, token)
-  if not deadline or tonumber(deadline) <= now then outcome = 'late' end
-end
-tally(outcome == 'counted')
-
-local function remember_failure()
+local function remember_failure(entry)
   local keep = math.max(S('failures'), 20)
   redis.call('LPUSH', K_FAILS, us(now) .. '|' .. WORKER .. '|' .. entry)
   redis.call('LTRIM', K_FAILS, 0, keep - 1)
@@ -71,7 +8,7 @@ end
 
 -- recent returns the latest failures of this era, newest first: n of them, or those
 -- after a time.
-local function recent(n, after)
+local function recent(c, n, after)
   local run = {}
   for _, f in ipairs(redis.call('LRANGE', K_FAILS, 0, n - 1)) do
     local at = tonumber(string.match(f, '^(%d+)|'))
@@ -81,7 +18,7 @@ local function recent(n, after)
 end
 
 -- sums adds up the buckets of the window that belong to this era.
-local function sums(all)
+local function sums(c, all)
   local calls, fails, slows = 0, 0, 0
   for i = 1, #all, 2 do
     if string.match(all[i], '^%d+$') then
@@ -127,36 +64,36 @@ local function lone(run, all)
 end
 
 -- rule returns the opening rule that holds now and the failures behind it.
-local function rule(all)
+local function rule(c, all)
   local keep = math.max(S('failures'), 20)
   if S('failures') > 0 then
     if S('window') > 0 then
-      local run = recent(keep, now - S('window'))
+      local run = recent(c, keep, now - S('window'))
       if #run >= S('failures') then return 'failures_in_window', run end
     elseif c.fails >= S('failures') then
-      return 'consecutive_failures', recent(math.min(c.fails, keep), 0)
+      return 'consecutive_failures', recent(c, math.min(c.fails, keep), 0)
     end
   end
   if S('rate') == 0 and S('slow_rate') == 0 then return nil end
-  local calls, fails, slows = sums(all)
+  local calls, fails, slows = sums(c, all)
   if calls == 0 or calls < S('min_calls') then return nil end
-  local run = recent(keep, now - width * 1000000)
+  local run = recent(c, keep, now - width * 1000000)
   if S('rate') > 0 and fails / calls >= S('rate') then return 'failure_rate', run end
   if S('slow_rate') > 0 and slows / calls >= S('slow_rate') then return 'slow_calls', sluggish(all) end
   return nil
 end
 
-local function open(reason, run)
+local function open(c, reason, run)
   c.til = now + reopen_after(c.reopens)
   move(c, 'open', reason, '', '', table.concat(run, '\n'))
 end
 
-local function judge()
+local function judge(c)
   local all = redis.call('HGETALL', K_BUCKETS)
-  local reason, run = rule(all)
+  local reason, run = rule(c, all)
   if not reason then return end
   local bad = lone(run, all)
-  if not bad then return open(reason, run) end
+  if not bad then return open(c, reason, run) end
   -- Once per worker and era: blamed is "|w1|w2|".
   if not string.find(c.blamed, '|' .. bad .. '|', 1, true) then
     if c.blamed == '' then c.blamed = '|' end
@@ -166,25 +103,25 @@ local function judge()
   end
 end
 
-local function closed()
+local function closed(c, verdict, slow, entry)
   if verdict == 'fail' then
     c.fails = c.fails + 1
     if c.lost then save(c) else redis.call('HSET', K_STATE, 'fails', us(c.fails)) end
-    remember_failure()
+    remember_failure(entry)
   elseif verdict == 'ok' and c.fails > 0 then
     c.fails = 0
     redis.call('HSET', K_STATE, 'fails', '0')
   end
-  if c.mode ~= 'forced_closed' and (verdict == 'fail' or slow) then judge() end
+  if c.mode ~= 'forced_closed' and (verdict == 'fail' or slow) then judge(c) end
 end
 
 -- half_open: only a probe whose lease still holds moves the circuit. The lease of a
 -- neutral one is free again already.
-local function half_open()
+local function half_open(c, verdict, slow, entry)
   if verdict == 'fail' or (verdict == 'ok' and slow and S('slow_rate') > 0) then
-    if verdict == 'fail' then remember_failure() end
+    if verdict == 'fail' then remember_failure(entry) end
     c.reopens = c.reopens + 1
-    return open('probe_failed', recent(1, 0))
+    return open(c, 'probe_failed', recent(c, 1, 0))
   end
   if verdict ~= 'ok' then return end
   c.wins = c.wins + 1
@@ -192,8 +129,24 @@ local function half_open()
   redis.call('HSET', K_STATE, 'wins', us(c.wins))
 end
 
-if outcome == 'counted' then
-  if c.state == 'closed' then closed()
-  elseif c.state == 'half_open' and probing then half_open() end
+-- report takes the verdict of a call admitted in an epoch, and answers what became of
+-- it: counted, fenced (another epoch by now), late (the probe's lease ended).
+local function report(c, token, epoch, verdict, slow, probing, entry)
+  if cap > 0 then redis.call('ZREM', K_LEASES, token) end
+  local outcome = 'counted'
+  if epoch ~= c.epoch then
+    outcome = 'fenced'
+  elseif probing then
+    local deadline = redis.call('ZSCORE', K_PROBES, token)
+    redis.call('ZREM', K_PROBES, token)
+    if not deadline or tonumber(deadline) <= now then outcome = 'late' end
+  end
+  local ok, fail = verdict == 'ok' and 1 or 0, verdict == 'fail' and 1 or 0
+  tally(outcome == 'counted', ok, fail, 1 - ok - fail, slow and 1 or 0)
+  if outcome == 'counted' then
+    if c.state == 'closed' then closed(c, verdict, slow, entry)
+    elseif c.state == 'half_open' and probing then half_open(c, verdict, slow, entry) end
+  end
+  return outcome
 end
-return answer(outcome, c, seen, 0)
+

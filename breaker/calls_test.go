@@ -1,0 +1,133 @@
+package breaker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// evalshas counts the trips a Redis has served.
+func evalshas(t *testing.T, r *rig) int {
+	t.Helper()
+	stats, err := r.client.Info(context.Background(), "commandstats").Result()
+	require.NoError(t, err)
+	var n int
+	for line := range strings.Lines(stats) {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_evalsha:calls="); ok {
+			_, err := fmt.Sscanf(rest, "%d", &n)
+			require.NoError(t, err)
+		}
+	}
+	return n
+}
+
+// Those who come while a trip is under way share the next one, in the order they came.
+func TestACrowdSharesTrips(t *testing.T) {
+	t.Parallel()
+	server, b, _ := faulty(t, Settings{Failures: 1000, MaxInFlight: 50})
+	require.Nil(t, once(t, b, OK))
+	r := &rig{client: server.Client()}
+	before := evalshas(t, r)
+	e := b.circuit(charge)
+	b.line(t, e, true)
+	var wg sync.WaitGroup
+	denied := make(chan *Denied, 60)
+	for range 60 {
+		wg.Go(func() {
+			_, err := b.Permit(context.Background(), charge)
+			d, _ := err.(*Denied)
+			denied <- d
+		})
+	}
+	eventually(t, "everybody is in line", func() bool { return b.waiting(e) == 60 })
+	b.line(t, e, false)
+	b.carryOn(e)
+	wg.Wait()
+	close(denied)
+	refused := 0
+	for d := range denied {
+		if d != nil {
+			require.Equal(t, DeniedSaturated, d.Reason)
+			refused++
+		}
+	}
+	require.Equal(t, 10, refused, "50 slots for 60 callers of one trip")
+	require.Equal(t, 1, evalshas(t, r)-before)
+	require.Equal(t, 50, state(t, b).InFlight)
+}
+
+// line makes others wait as during a trip, or not any more.
+func (r *Redis) line(t *testing.T, e *shared, flying bool) {
+	t.Helper()
+	e.line.mu.Lock()
+	defer e.line.mu.Unlock()
+	e.line.flying = flying
+}
+
+func (r *Redis) waiting(e *shared) int {
+	e.line.mu.Lock()
+	defer e.line.mu.Unlock()
+	return len(e.line.waiting)
+}
+
+// A trip that takes long costs those in line one timeout, and leaves nothing of theirs
+// behind for a later trip.
+func TestALineThatDoesNotMoveIsLeftAtTheTimeout(t *testing.T) {
+	t.Parallel()
+	_, b, _ := faulty(t, Settings{Failures: 3, OpenFor: time.Hour, MaxInFlight: 5})
+	require.Nil(t, once(t, b, OK))
+	b.opt.Recheck = time.Hour
+	e := b.circuit(charge)
+	b.line(t, e, true)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() { _, _ = b.Permit(context.Background(), charge) })
+	}
+	began := time.Now()
+	wg.Wait()
+	require.Less(t, time.Since(began), 5*time.Second, "one timeout of 250 ms")
+	require.False(t, b.Degraded().IsZero())
+	require.Zero(t, b.waiting(e))
+}
+
+// Redis hangs while a crowd waits: everybody decides alone after one timeout.
+func TestB06_RedisHangsACrowdWaitsOneTimeout(t *testing.T) {
+	t.Parallel()
+	server, b, _ := faulty(t, Settings{})
+	require.Nil(t, once(t, b, OK))
+	b.opt.Recheck = time.Hour
+	server.Pause()
+	defer server.Resume()
+	began := time.Now()
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			for range 10 {
+				_ = once(t, b, OK)
+			}
+		})
+	}
+	wg.Wait()
+	require.Less(t, time.Since(began), 5*time.Second, "one timeout of 250 ms, not a thousand")
+	require.False(t, b.Degraded().IsZero())
+}
+
+func TestJunkAnswersOfATripAreErrors(t *testing.T) {
+	t.Parallel()
+	batch := []*operation{askFor("a"), tell(finished{token: "b", verdict: OK})}
+	for _, junk := range [][]any{{"admit 0 1"}, {"admit 0 1", "counted"}, {"admit x 1", "counted 0 1"}} {
+		require.ErrorIs(t, share(batch, junk, "0"), errReply)
+	}
+	require.NoError(t, share(batch, []any{"open 5 7", "fenced 0 7"}, "0"))
+	require.Equal(t, "open", batch[0].code)
+	require.EqualValues(t, 5, batch[0].retry)
+	require.Equal(t, "7", batch[1].decided)
+	require.NoError(t, share(batch, nil, "9"))
+	require.Equal(t, admitted, batch[0].code)
+	require.Equal(t, counted, batch[1].code)
+}
