@@ -1,0 +1,53 @@
+// Package stripe is the adapter for Stripe: one PaymentIntent per payment, created and
+// confirmed in one request, with the payer absent ("off session").
+//
+// # What stripe-go does here, and what it does not
+//
+// stripe-go (pinned in go.mod; its API version goes out as Stripe-Version) encodes the
+// request, sets the headers and knows Stripe's words and its signature. Three of its
+// habits would cost money, so they are off or replaced:
+//
+//   - It retries by itself, twice by default. MaxNetworkRetries is 0 here, and a second
+//     request of one call is refused even if that changes.
+//   - It sends through net/http's Client with a replayable body, which resends a keyed
+//     POST when a kept-alive connection is cut. Its HTTP client here is a round tripper
+//     (client.go) that hands the bytes to provider.Caller: one wire send, no redirects,
+//     the provider's own deadline, and the facts of the wire as evidence.
+//   - It decodes answers into its own types, and one member of another shape makes a
+//     whole PaymentIntent undecodable. Answers and events are read from their raw bytes
+//     instead, and only the members that matter (shapes.go), so events rendered in
+//     another API version are read as well. The frozen request goes out byte for byte
+//     through its CallRaw.
+//
+// It also sends no telemetry and no description of this machine.
+//
+// # A charge
+//
+// POST /v1/payment_intents with confirm and off_session, our payment id in
+// metadata[payment_id], the order reference in metadata[order_ref], and the operation's
+// Idempotency-Key, which Stripe remembers for 24 hours.
+//
+//	succeeded                               succeeded
+//	processing, requires_capture            processing
+//	requires_action, requires_confirmation  requires_action
+//	canceled                                failed
+//	requires_payment_method                 failed once an attempt was made; requires_action
+//	                                        if the payer's bank asks for them (authentication_required)
+//	anything else                           unknown, review
+//
+// A success needs amount and amount_received to agree. Stripe-Should-Retry: true under a
+// refusal means that Stripe has not decided: the payment stays unknown and is looked up.
+//
+// # Asking
+//
+// By id, and by reading through the list of the time the charge was sent, because Stripe
+// cannot filter a list by metadata. Its search can, and lags, up to an hour in an outage:
+// it is only asked where the list is too long to read whole, what it finds is fetched by
+// id before it is believed, and what it does not find proves nothing.
+//
+// # Accounts
+//
+// The key's mode (sk_test_, sk_live_) is part of every match: an object or event of the
+// other mode is not ours, nor is an event of a connected account. Several providers of
+// this kind run side by side with keys and signing secrets of their own.
+package stripe

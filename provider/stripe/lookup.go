@@ -1,0 +1,267 @@
+package stripe
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fusebox/provider"
+)
+
+// How far beyond the first and last send a lookup reads: our clock and Stripe's differ,
+// and a request may be carried out late.
+const (
+	searchBefore = 5 * time.Minute
+	searchAfter  = 15 * time.Minute
+)
+
+// pageSize is Stripe's largest page.
+const pageSize = 100
+
+// reasonIncomplete is a lookup whose stretch of the list was too long to read whole.
+const reasonIncomplete = "list_incomplete"
+
+// lookup is one Lookup under way.
+type lookup struct {
+	*Adapter
+	provider.LookedUp
+	ctx      context.Context
+	q        provider.LookupQuery
+	most     int  // requests it may cost in all
+	absent   bool // the whole stretch was read, and we were not in it
+	vanished bool // the id is unknown to Stripe
+}
+
+// Lookup implements provider.Adapter. It asks by id when one is known, and reads the list
+// of the time in question, which alone can show a duplicate. Transport trouble,
+// throttling and refusals end it: asking on would cost requests and prove nothing.
+func (a *Adapter) Lookup(ctx context.Context, q provider.LookupQuery) provider.LookedUp {
+	l := lookup{Adapter: a, ctx: ctx, q: q, LookedUp: provider.LookedUp{
+		Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay,
+	}}
+	if a.settings.NoStatusAPI {
+		return l.LookedUp
+	}
+	_, l.most = a.settings.WorstCase(a.Capabilities())
+	going := true
+	if q.ProviderPaymentID != "" && pathSafe(q.ProviderPaymentID) {
+		going = l.byID(q.ProviderPaymentID)
+	}
+	if going && q.PaymentID != "" {
+		l.byReference()
+	}
+	return l.conclude()
+}
+
+// byID fetches one intent and reports whether to ask on.
+func (l *lookup) byID(id string) bool {
+	ex, ok := l.ask(intentsPath+"/"+id, nil)
+	if !ok {
+		return false
+	}
+	var ans provider.LookupAnswer
+	if ex.Status == http.StatusOK && ex.Err == nil {
+		ans = l.readOne(ex.Body, id)
+	}
+	reading := provider.ClassifyLookup(ex, ans, false)
+	l.note(provider.ByID, reading)
+	l.merge(ans.Objects)
+	l.vanished = l.vanished || reading.Reason == provider.ReasonNotFound
+	return reading.Verdict == provider.LookupFound || reading.Reason == provider.ReasonNotFound
+}
+
+func (l *lookup) readOne(body []byte, id string) provider.LookupAnswer {
+	if !json.Valid(body) {
+		return provider.LookupAnswer{Malformed: true}
+	}
+	p, err := decodeIntent(body)
+	if err != nil {
+		return provider.LookupAnswer{DecodeErr: err}
+	}
+	if p.ID != id || !l.ours(p) {
+		return provider.LookupAnswer{Ignored: true}
+	}
+	return provider.LookupAnswer{Objects: []provider.Object{p.object(body)}}
+}
+
+// ours reports whether nothing in an intent says that it is another payment's.
+func (l *lookup) ours(p intent) bool {
+	ref := p.reference()
+	return l.ownMode(p.Livemode) && (ref == "" || l.q.PaymentID == "" || strings.EqualFold(ref, l.q.PaymentID))
+}
+
+// byReference reads through the list of the time the charge was sent. Where that is too
+// long, the search index may still know where our charge is.
+func (l *lookup) byReference() {
+	from, to := l.stretch()
+	after := ""
+	for range listPages {
+		next, read := l.page(from, to, after)
+		switch {
+		case read == readAll:
+			l.absent = len(l.Objects) == 0
+			return
+		case read == readNothing:
+			return
+		case read == readEnough || next == after:
+			l.bySearch()
+			return
+		}
+		after = next
+	}
+	l.bySearch()
+}
+
+// What reading a page came to.
+const (
+	readNothing = iota // no answer: the lookup ends
+	readEnough         // the lookup's requests are used up
+	readMore           // there are further pages
+	readAll            // it was the last page
+)
+
+// stretch is the time to search. Without a word from the engine it is the life of a key:
+// a key is sent no longer than that.
+func (l *lookup) stretch() (from, to time.Time) {
+	from, to = l.q.SentFrom.Add(-searchBefore), l.q.SentTo.Add(searchAfter)
+	if l.q.SentFrom.IsZero() {
+		from = l.now().Add(-l.settings.KeyLife - time.Hour)
+	}
+	if l.q.SentTo.IsZero() {
+		to = l.now().Add(searchAfter)
+	}
+	return from, to
+}
+
+// page reads one page of the stretch, from the charge before it on. next is the one to
+// go on from.
+func (l *lookup) page(from, to time.Time, after string) (next string, read int) {
+	q := url.Values{
+		"limit":        {strconv.Itoa(pageSize)},
+		"created[gte]": {unix(from)}, "created[lte]": {unix(to)},
+	}
+	if after != "" {
+		q.Set("starting_after", after)
+	}
+	ex, ok := l.ask(intentsPath, q)
+	if !ok {
+		return "", readEnough
+	}
+	var page listing
+	var ans provider.LookupAnswer
+	if ex.Status == http.StatusOK && ex.Err == nil {
+		page, ans = l.readPage(ex.Body, from, to)
+	}
+	// A page without us is no absence yet, so it is read as if it had been the last.
+	reading := provider.ClassifyLookup(ex, ans, true)
+	l.note(provider.ByReference, reading)
+	l.merge(ans.Objects)
+	switch {
+	case reading.Verdict == provider.LookupNoAnswer:
+		return "", readNothing
+	case page.more:
+		return page.last, readMore
+	}
+	return "", readAll
+}
+
+// readPage picks our charges out of a page.
+func (l *lookup) readPage(body []byte, from, to time.Time) (listing, provider.LookupAnswer) {
+	page, ans := readList(body)
+	if ans.Malformed || ans.DecodeErr != nil {
+		return page, ans
+	}
+	for _, raw := range page.data {
+		p, err := decodeIntent(raw)
+		switch {
+		case err != nil && strings.Contains(string(raw), l.q.PaymentID):
+			return page, provider.LookupAnswer{DecodeErr: err} // ours, perhaps
+		case err != nil:
+		case p.Created != 0 && (int64(p.Created) < from.Unix() || int64(p.Created) > to.Unix()):
+			return page, provider.LookupAnswer{Ignored: true}
+		case p.reference() != "" && p.ID != "" && l.ours(p):
+			ans.Objects = append(ans.Objects, p.object(raw))
+		}
+	}
+	return page, ans
+}
+
+// bySearch asks Stripe's search index, which lags: what it names is fetched and judged as
+// it is now, and what it does not name may be there all the same.
+func (l *lookup) bySearch() {
+	if len(l.Objects) == 0 {
+		l.Reason = reasonIncomplete
+	}
+	query := "metadata['" + metaPayment + "']:'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(l.q.PaymentID) + "'"
+	ex, ok := l.ask(intentsPath+"/search", url.Values{"query": {query}, "limit": {"10"}})
+	if !ok || ex.Status != http.StatusOK || ex.Err != nil {
+		return
+	}
+	page, _ := readList(ex.Body)
+	for _, raw := range page.data {
+		p, err := decodeIntent(raw)
+		if err != nil || p.reference() == "" || !l.ours(p) || p.ID == "" || !pathSafe(p.ID) || l.has(p.ID) {
+			continue
+		}
+		if !l.byID(p.ID) {
+			return
+		}
+	}
+}
+
+// ask makes one question, unless its worst case would cost more than one lookup may.
+func (l *lookup) ask(path string, query url.Values) (provider.Exchange, bool) {
+	if l.Requests+provider.AskTries > l.most {
+		return provider.Exchange{}, false
+	}
+	ex, n := l.client.get(l.ctx, path, query)
+	l.Requests += n
+	l.Exchange = ex
+	l.Exchange.Body = provider.Redact(ex.Body)
+	return ex, true
+}
+
+// note keeps what a reading says. What was found stays found, whatever a later
+// question's fate.
+func (l *lookup) note(way provider.Way, r provider.LookupReading) {
+	if len(l.Objects) == 0 {
+		l.Way, l.Reason, l.Health = way, r.Reason, r.Health
+	}
+	if r.Alert != "" {
+		l.Alert = r.Alert
+	}
+}
+
+func (l *lookup) has(id string) bool {
+	return slices.ContainsFunc(l.Objects, func(o provider.Object) bool { return o.ID == id })
+}
+
+// merge adds objects not seen yet.
+func (l *lookup) merge(objects []provider.Object) {
+	for _, o := range objects {
+		if !l.has(o.ID) {
+			l.Objects = append(l.Objects, o)
+		}
+	}
+}
+
+func (l *lookup) conclude() provider.LookedUp {
+	switch {
+	case len(l.Objects) > 0:
+		l.Verdict, l.Reason = provider.LookupFound, provider.ReasonFound
+	case l.absent && l.vanished:
+		// Stripe gave us an id once and now knows neither it nor our reference. That is lag
+		// or a contradiction, not the absence of a charge.
+		l.Verdict, l.Reason = provider.LookupNoAnswer, provider.ReasonVanished
+	case l.absent:
+		l.Verdict, l.Reason = provider.LookupAbsent, provider.ReasonNotFound
+	}
+	return l.LookedUp
+}
+
+func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
