@@ -51,6 +51,7 @@ type Capabilities struct {
 	Ways            []Way         // ways to the truth in the order to try them; empty means an operator has to
 	Listing         bool          // the provider can list its charges (sync needs it)
 	Webhooks        bool          // the provider sends signed events
+	Ping            bool          // there is a cheap read that tells whether the provider is there; the adapter is a Pinger
 	// ListPages is how many further requests a lookup by reference may cost, at a provider
 	// that cannot filter by reference and has its list read through.
 	ListPages int

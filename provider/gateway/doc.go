@@ -53,6 +53,16 @@
 // A provider may do without keys (it ignores Idempotency-Key) or without any way
 // of asking (405 on every GET /payments); the adapter's configuration says so.
 //
+// # Being there
+//
+//	GET /health                            200 with JSON such as {"status":"ok"} while charges are
+//	                                       taken, 503 while they are not
+//
+// It reads no payment, so it costs next to nothing, and stands apart from the questions
+// above: it works at a provider without them, and does not fail when they do. One such
+// read precedes a charge that probes a half-open circuit. A provider without it (404)
+// is probed by the charge alone.
+//
 // # Events
 //
 // POST to the URL registered with the provider, body

@@ -44,6 +44,7 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("POST /v1/payments", f.charge)
 	mux.HandleFunc("GET /v1/payments", f.list)
 	mux.HandleFunc("GET /v1/payments/{id}", f.get)
+	mux.HandleFunc("GET /v1/health", f.health)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	f.url = srv.URL + "/v1"
@@ -264,13 +265,13 @@ func respond(w http.ResponseWriter, r *http.Request, b providertest.Behaviour, o
 }
 
 // misbehave counts a question and answers it wrongly if told so.
-func (f *fake) misbehave(w http.ResponseWriter) bool {
+func (f *fake) misbehave(w http.ResponseWriter, answers bool) bool {
 	f.mu.Lock()
 	f.questions++
 	b := f.ask
 	f.mu.Unlock()
 	switch {
-	case f.noAsk:
+	case !answers:
 		fail(w, http.StatusMethodNotAllowed, "not_allowed")
 	case b == providertest.AskForbidden:
 		fail(w, http.StatusForbidden, "forbidden")
@@ -286,8 +287,15 @@ func (f *fake) misbehave(w http.ResponseWriter) bool {
 	return true
 }
 
+// health answers without a status API too.
+func (f *fake) health(w http.ResponseWriter, _ *http.Request) {
+	if !f.misbehave(w, true) {
+		reply(w, http.StatusOK, map[string]any{"status": "ok"})
+	}
+}
+
 func (f *fake) get(w http.ResponseWriter, r *http.Request) {
-	if f.misbehave(w) {
+	if f.misbehave(w, !f.noAsk) {
 		return
 	}
 	for _, o := range f.Booked() {
@@ -300,7 +308,7 @@ func (f *fake) get(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fake) list(w http.ResponseWriter, r *http.Request) {
-	if f.misbehave(w) {
+	if f.misbehave(w, !f.noAsk) {
 		return
 	}
 	q := r.URL.Query()

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -23,7 +24,10 @@ type Adapter struct {
 	now      func() time.Time
 }
 
-var _ provider.Adapter = (*Adapter)(nil)
+var (
+	_ provider.Adapter = (*Adapter)(nil)
+	_ provider.Pinger  = (*Adapter)(nil)
+)
 
 // New returns an adapter, or the reason the settings are refused.
 func New(s provider.Settings, o Options) (*Adapter, error) {
@@ -58,6 +62,7 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		KeyLife:         a.settings.KeyLife,
 		Listing:         !a.settings.NoStatusAPI,
 		Webhooks:        true,
+		Ping:            true,
 	}
 	switch {
 	case a.settings.NoStatusAPI:
@@ -68,6 +73,12 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		c.Ways = []provider.Way{provider.ByID, provider.ByKey, provider.ByReference}
 	}
 	return c
+}
+
+// Ping implements provider.Pinger with GET /health, which works without a status API.
+func (a *Adapter) Ping(ctx context.Context) provider.Pinged {
+	ex := a.caller.AskOnce(ctx, provider.Call{Method: http.MethodGet, Path: "health", Header: a.headers()})
+	return provider.ClassifyPing(ex, json.Valid(ex.Body))
 }
 
 // maxText caps texts of ours that a provider gets (a description, a name).

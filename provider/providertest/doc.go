@@ -65,7 +65,7 @@ type Received struct {
 type Fake interface {
 	// Next makes the following charge calls behave so, in order; later ones succeed.
 	Next(...Behaviour)
-	// Ask makes every following question behave so.
+	// Ask makes every following question behave so, the cheap read of a Pinger included.
 	Ask(AskBehaviour)
 	// Received returns the charge calls that arrived, in order.
 	Received() []Received
@@ -109,6 +109,7 @@ func Run(t *testing.T, h Harness) {
 		"LookupNoAnswer": testLookupNoAnswer,
 		"Duplicates":     testDuplicates,
 		"List":           testList,
+		"Ping":           testPing,
 		"Signature":      testSignature,
 		"Events":         testEvents,
 	} {
