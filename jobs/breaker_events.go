@@ -72,14 +72,34 @@ func (r *Runner) recordCircuit(ctx context.Context, e breaker.Event) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.cfg.Store.RecordBreakerEvent(ctx, store.BreakerEvent{
+	first, err := r.cfg.Store.RecordBreakerEvent(ctx, store.BreakerEvent{
 		Provider: e.Key.Name, Class: e.Key.Class, Epoch: e.Epoch, From: string(e.From), To: string(e.To),
 		Reason: e.Reason, Evidence: evidence, At: e.At,
 	})
 	if err != nil {
 		return fmt.Errorf("jobs: breaker event %s %s: %w", e.Key, e.Epoch, err)
 	}
+	if first && e.To == breaker.Closed {
+		r.wake(ctx, e.Key)
+	}
 	return nil
+}
+
+// wake brings back what waits for a circuit that is closed now, however it closed: a
+// person's probe or reset can end an open time, or an override of hours, early. Who
+// stored the event does it; if that fails, everything comes back at its own time.
+func (r *Runner) wake(ctx context.Context, k breaker.Key) {
+	if r.lanes[k.Name] == nil || (k.Class != classCharge && k.Class != classStatus) {
+		return // no queue of ours waits for it
+	}
+	n, err := r.cfg.Store.WakeWaiting(ctx, k.Name, k.Class == classCharge)
+	if err != nil {
+		r.cfg.Log.ErrorContext(ctx, "waking what waited for the circuit", "circuit", k.String(), "error", err)
+		return
+	}
+	if n > 0 {
+		r.cfg.Log.InfoContext(ctx, "circuit closed; what waited for it comes back", "circuit", k.String(), "payments", n)
+	}
 }
 
 // evidenceOf is the event's evidence as stored, with who moved the circuit by hand.

@@ -40,9 +40,10 @@ type Budget struct {
 	Workers  int
 	// HangSeconds is workers × whole-answer deadline: worker seconds one hang can hold.
 	HangSeconds float64
-	// RequestsPerCharge is the worst case of charge requests on the wire that one
-	// charge operation causes before people are told. Only one of them can have been
-	// executed; the others provably were not.
+	// RequestsPerCharge is the worst case of requests on the wire that one charge
+	// operation causes before people are told: its tries, of which only one can have been
+	// executed, and one cheap read before each if the adapter declares one, since each
+	// may be the probe of a half-open circuit.
 	RequestsPerCharge int
 	RequestsPerLookup int // worst case of HTTP requests of one lookup
 	// AttemptDeadline < JobTimeout < RescueAfter; see CheckBudgets.
@@ -55,16 +56,37 @@ func attemptDeadline(s provider.Settings) time.Duration { return s.AnswerTimeout
 // attemptOwned is how long an attempt without outcome belongs to its worker.
 func attemptOwned(s provider.Settings) time.Duration { return attemptDeadline(s) + commitSlack }
 
+// pingDeadline is the deadline of the one cheap read that may precede a charge.
+func pingDeadline(s provider.Settings) time.Duration { return s.AnswerTimeout }
+
 // lookupDeadline is the deadline of one lookup, its own retries included.
 func lookupDeadline(s provider.Settings) time.Duration {
 	return lookupTries*s.AnswerTimeout + lookupPauses
 }
 
-// jobTimeout is the timeout of a provider's jobs, by the longest of them: a lookup and
-// a charge in one run, which providers without keys need, or a sync's slice with one
-// more page.
+// jobTimeout is the timeout of a provider's jobs, by the longest of them: a lookup, a
+// read before the probe and a charge in one run, which providers without keys need, or a
+// sync's slice with one more page.
 func jobTimeout(s provider.Settings) time.Duration {
-	return lookupDeadline(s) + max(attemptOwned(s), syncSlice) + jobSlack
+	return lookupDeadline(s) + max(pingDeadline(s)+attemptOwned(s), syncSlice) + jobSlack
+}
+
+// PermitHeld is the longest time that a call of a class can hold its circuit's permit,
+// with slack: the lease of a probe, or of a slot of the global bulkhead, must outlive it.
+func PermitHeld(s provider.Settings, class string) time.Duration {
+	s = s.WithDefaults()
+	if class == classStatus {
+		return lookupDeadline(s) + commitSlack
+	}
+	return pingDeadline(s) + attemptOwned(s)
+}
+
+// requestsPerCharge counts the tries, and the reads that may precede them.
+func requestsPerCharge(s provider.Settings, c provider.Capabilities) int {
+	if c.Ping {
+		return 2 * maxTries(s)
+	}
+	return maxTries(s)
 }
 
 // requestsPerLookup counts every declared way of asking with its tries.
@@ -113,7 +135,7 @@ func budgetOf(s provider.Settings, c provider.Capabilities) Budget {
 	return Budget{
 		Provider: s.Name, Workers: s.ChargeWorkers,
 		HangSeconds:       float64(s.ChargeWorkers) * s.AnswerTimeout.Seconds(),
-		RequestsPerCharge: maxTries(s),
+		RequestsPerCharge: requestsPerCharge(s, c),
 		RequestsPerLookup: requestsPerLookup(c),
 		AttemptDeadline:   attemptDeadline(s), JobTimeout: jobTimeout(s),
 	}

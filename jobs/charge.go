@@ -53,8 +53,8 @@ type charge struct {
 }
 
 // run takes the steps of a charge in their only legal order: load, freeze, look first
-// where the provider keeps no keys, ask the circuit, mark, send, report, write. Each
-// step can end the run.
+// where the provider keeps no keys, ask the circuit, read first where this is a probe,
+// mark, send, report, write. Each step can end the run.
 func (c *charge) run(ctx context.Context) error {
 	if done, err := c.load(ctx); done || err != nil {
 		return err
@@ -75,6 +75,9 @@ func (c *charge) run(ctx context.Context) error {
 	// report it does nothing.
 	defer permit.Report(context.WithoutCancel(ctx), breaker.Neutral, 0, "", "")
 
+	if done, err := c.readFirst(ctx, permit); done || err != nil {
+		return err
+	}
 	attempt, err := c.begin(ctx)
 	if err != nil {
 		return c.refused(ctx, err)

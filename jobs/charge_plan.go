@@ -104,16 +104,7 @@ func (c *charge) wait(ctx context.Context, d time.Duration, why, detail string) 
 // waitForCircuit comes back after the circuit's open time, spread out. It uses no
 // attempt and never counts as success.
 func (c *charge) waitForCircuit(ctx context.Context, d *breaker.Denied) error {
-	return c.wait(ctx, c.r.backFrom(ctx, c.lane, d), whyCircuit, d.Error())
-}
-
-// backFrom is when a denied job comes back. A full bulkhead and a ramp free up
-// within moments; only an open circuit keeps a whole backlog away.
-func (r *Runner) backFrom(ctx context.Context, l *lane, d *breaker.Denied) time.Duration {
-	if d.Reason == breaker.DeniedSaturated || d.Reason == breaker.DeniedRamp {
-		return returnAfter(d.RetryAfter, min(time.Second, l.settings.RetryPauses[0]))
-	}
-	return returnAfter(d.RetryAfter, spread(l.settings, r.backlogOf(ctx, l)))
+	return c.wait(ctx, c.r.backFrom(ctx, c.lane, d), whyDenied(d), d.Error())
 }
 
 // lookFirst asks a provider that keeps no keys whether an earlier attempt arrived

@@ -30,6 +30,8 @@ type fake struct {
 	lists   int
 	lookup  func(provider.LookupQuery) (provider.LookedUp, bool) // overrides the ledger's answer
 	list    func(provider.ListQuery) (provider.Page, error)
+	pings   int
+	ping    func(context.Context) provider.Pinged
 }
 
 // sent is one wire send as the provider saw it.
@@ -57,8 +59,13 @@ func (f *fake) on(script ...answer) *fake {
 	return f
 }
 
-func (f *fake) Name() string                        { return f.name }
-func (f *fake) Capabilities() provider.Capabilities { return f.caps }
+func (f *fake) Name() string { return f.name }
+
+func (f *fake) Capabilities() provider.Capabilities {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.caps
+}
 
 // frozen is the fake's wire format.
 type frozen struct {
@@ -267,6 +274,33 @@ func (f *fake) List(_ context.Context, q provider.ListQuery) (provider.Page, err
 	return provider.Page{Health: provider.HealthOK}, nil
 }
 
+// pingable declares a cheap read that answers so.
+func (f *fake) pingable(ping func(context.Context) provider.Pinged) *fake {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.caps.Ping, f.ping = true, ping
+	return f
+}
+
+// pinged answers every read with a status.
+func pinged(status int) func(context.Context) provider.Pinged {
+	return func(context.Context) provider.Pinged { return provider.ClassifyPing(written(status), true) }
+}
+
+func (f *fake) Ping(ctx context.Context) provider.Pinged {
+	f.mu.Lock()
+	f.pings++
+	ping := f.ping
+	f.mu.Unlock()
+	return ping(ctx)
+}
+
+func (f *fake) reads() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pings
+}
+
 func (f *fake) Verify(http.Header, []byte, time.Time) provider.Verification {
 	return provider.Verification{Verdict: provider.SignatureValid}
 }
@@ -299,7 +333,10 @@ func (f *fake) counts() (sends, lookups, lists int) {
 	return len(f.sends), f.lookups, f.lists
 }
 
-var _ provider.Adapter = (*fake)(nil)
+var (
+	_ provider.Adapter = (*fake)(nil)
+	_ provider.Pinger  = (*fake)(nil)
+)
 
 // pgxTx shortens the closures of tests.
 type pgxTx = pgx.Tx

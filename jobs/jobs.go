@@ -42,9 +42,12 @@ type Config struct {
 	Providers []provider.Settings
 	Breaker   breaker.Breaker
 	Events    EventSource // may be nil
-	Sinks     []AlertSink
-	Only      []string // limit the bulkheads this process works; empty: all, and the default queue always
-	Worker    string   // name of this process in attempts and evidence, e.g. host:pid
+	// Circuits returns the settings in force of a circuit: jobs it denied return at the
+	// pace of its ramp. nil: no ramp.
+	Circuits func(breaker.Key) breaker.Settings
+	Sinks    []AlertSink
+	Only     []string // limit the bulkheads this process works; empty: all, and the default queue always
+	Worker   string   // name of this process in attempts and evidence, e.g. host:pid
 	// SweepEvery, UnknownAged: zero means 1 min, 15 min.
 	SweepEvery  time.Duration
 	UnknownAged time.Duration
@@ -66,6 +69,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Circuits == nil {
+		c.Circuits = func(breaker.Key) breaker.Settings { return breaker.Settings{} }
 	}
 	if c.At == nil {
 		c.At = func(string, string) {}

@@ -210,6 +210,7 @@ type circuits struct {
 	denials map[breaker.Key]int
 	reports []report
 	snaps   map[breaker.Key]breaker.Snapshot
+	probing map[breaker.Key]bool // permits are half-open probes
 }
 
 type report struct {
@@ -223,6 +224,7 @@ func newCircuits() *circuits {
 	return &circuits{
 		closed: map[breaker.Key]*breaker.Denied{}, permits: map[breaker.Key]int{},
 		denials: map[breaker.Key]int{}, snaps: map[breaker.Key]breaker.Snapshot{},
+		probing: map[breaker.Key]bool{},
 	}
 }
 
@@ -238,6 +240,13 @@ func (c *circuits) shut(name, class string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.closed, breaker.Key{Name: name, Class: class})
+}
+
+// halfOpen makes every permit of a circuit a probe, or not.
+func (c *circuits) halfOpen(name, class string, probing bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probing[breaker.Key{Name: name, Class: class}] = probing
 }
 
 func (c *circuits) denied(name, class string) int {
@@ -280,7 +289,7 @@ func (c *circuits) Permit(_ context.Context, k breaker.Key) (breaker.Permit, err
 		return nil, d
 	}
 	c.permits[k]++
-	return &permit{c: c, key: k}, nil
+	return &permit{c: c, key: k, probe: c.probing[k]}, nil
 }
 
 func (c *circuits) Snapshot(_ context.Context, k breaker.Key) (breaker.Snapshot, error) {
@@ -296,9 +305,10 @@ func (c *circuits) Reset(context.Context, breaker.Key, string, string, string) (
 func (c *circuits) Degraded() time.Time { return time.Time{} }
 
 type permit struct {
-	c    *circuits
-	key  breaker.Key
-	once sync.Once
+	c     *circuits
+	key   breaker.Key
+	probe bool
+	once  sync.Once
 }
 
 func (p *permit) Report(_ context.Context, v breaker.Verdict, _ time.Duration, class, sample string) {
@@ -309,6 +319,6 @@ func (p *permit) Report(_ context.Context, v breaker.Verdict, _ time.Duration, c
 	})
 }
 
-func (p *permit) Probe() bool { return false }
+func (p *permit) Probe() bool { return p.probe }
 
 var _ breaker.Breaker = (*circuits)(nil)

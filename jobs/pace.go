@@ -1,19 +1,24 @@
 package jobs
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 
+	"fusebox/breaker"
 	"fusebox/provider"
+	"fusebox/store"
 )
 
 const (
 	// jitterShare is how far a retry pause strays from its nominal length, each way.
 	jitterShare = 0.2
-	// returnRate is how many snoozed jobs per second, over the whole fleet, come back
-	// after a circuit's open time. Each return that is denied again costs a few
-	// statements, so a backlog is spread out rather than woken at once.
+	// returnRate is how many snoozed jobs per second, over the whole fleet, come back to
+	// a circuit without a ramp, or to a full bulkhead. Each return that is denied again
+	// costs a few statements, so a backlog is spread out rather than woken at once.
 	returnRate = 100.0
+	// longestWait bounds a wait computed from a backlog.
+	longestWait = 24 * time.Hour
 )
 
 // jitter returns d ± jitterShare.
@@ -50,16 +55,48 @@ func firstLookup(s provider.Settings, quick bool) time.Duration {
 	return s.ReconcilePauses[0]
 }
 
-// spread is the width over which jobs return after a denial: at least the first
-// retry pause (10 s unless configured), since River's scheduler ticks every 5 s and
-// less would collapse into one tick, and more with a backlog.
-func spread(s provider.Settings, backlog int) time.Duration {
-	drain := time.Duration(float64(backlog) / returnRate * float64(time.Second))
-	return max(s.RetryPauses[0], drain)
+// returnAfter is a moment in a window after a wait, drawn evenly.
+func returnAfter(wait, width time.Duration) time.Duration {
+	return max(wait, 0) + time.Duration(rand.Float64()*float64(width))
 }
 
-// returnAfter is when a denied job comes back: the circuit's own time plus a
-// uniform share of the spread.
-func returnAfter(retryAfter, width time.Duration) time.Duration {
-	return max(retryAfter, 0) + time.Duration(rand.Float64()*float64(width))
+// rampTime is how long after its closing a circuit has admitted n calls: the inverse of
+// the ramp's integral, and RampFull a second beyond it. Without a ramp, returnRate a second.
+func rampTime(set breaker.Settings, n float64) time.Duration {
+	set = set.WithDefaults()
+	if set.RampFor <= 0 {
+		return seconds(n / returnRate)
+	}
+	start, full, length := set.RampStart, set.RampFull, set.RampFor.Seconds()
+	if within := length * (start + full) / 2; n > within {
+		return seconds(length + (n-within)/full)
+	}
+	growth := (full - start) / length
+	return seconds(2 * n / (start + math.Sqrt(start*start+2*growth*n)))
+}
+
+// WakeAt is when the i-th of the payments that waited for a circuit goes on after its
+// closing: as soon as the ramp admits it, and not sooner.
+func WakeAt(set breaker.Settings, i int) time.Duration {
+	if set.RampFor <= 0 {
+		return time.Duration(i) * time.Second / store.WakePace
+	}
+	return rampTime(set, float64(i))
+}
+
+// spread is when a denied job comes back, as a wait after the moment the circuit may
+// admit again; u is drawn from [0, 1). The jobs of a backlog return over
+// max(floor, the time the ramp takes to admit them), distributed as the ramp admits:
+// few at first, more and more later. So at no moment more than the ramp lets through
+// have come back, however large the backlog, and it is not slower than the ramp either.
+func spread(set breaker.Settings, floor time.Duration, backlog int, u float64) time.Duration {
+	n := float64(max(backlog, 1))
+	whole := rampTime(set, n)
+	stretch := max(float64(floor)/float64(whole), 1)
+	return time.Duration(stretch * float64(rampTime(set, u*n)))
+}
+
+// seconds converts, and keeps a wait within what a time can hold.
+func seconds(s float64) time.Duration {
+	return time.Duration(min(s, longestWait.Seconds()) * float64(time.Second))
 }

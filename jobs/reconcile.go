@@ -151,7 +151,7 @@ func (w *reconcileWorker) untilNext(l *lane, p store.Payment) time.Duration {
 // wait comes back when the status circuit may admit again.
 func (w *reconcileWorker) wait(ctx context.Context, l *lane, p store.Payment, d *breaker.Denied) error {
 	after := w.r.backFrom(ctx, l, d)
-	err := w.r.cfg.Store.NoteWaiting(ctx, p.ID, w.r.cfg.Now().Add(after), whyCircuit, d.Error())
+	err := w.r.cfg.Store.NoteWaiting(ctx, p.ID, w.r.cfg.Now().Add(after), whyDenied(d), d.Error())
 	if err != nil {
 		return fmt.Errorf("jobs: note waiting: %w", err)
 	}

@@ -31,7 +31,8 @@ const (
 type lane struct {
 	settings provider.Settings
 	adapter  provider.Adapter
-	backlog  backlog
+	charges  backlog
+	lookups  backlog
 }
 
 // asks reports whether the provider can be asked about a charge at all.

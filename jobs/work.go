@@ -26,9 +26,11 @@ const (
 
 // Reasons a payment waits, as shown to people.
 const (
-	whyCircuit  = "circuit_open"
-	whyPaused   = "paused"
-	whyNoAnswer = "lookup_unanswered"
+	whyCircuit   = "circuit_open"
+	whySaturated = "saturated" // all calls in flight that the provider is given are out
+	whyRamp      = "ramp"      // the circuit closed lately and admits more and more
+	whyPaused    = "paused"
+	whyNoAnswer  = "lookup_unanswered"
 )
 
 // callContext returns the context of one provider call: it ends at the deadline, or

@@ -40,6 +40,8 @@ type Store struct {
 	now  func() time.Time
 	log  *slog.Logger
 	bell *bell
+
+	wakeAt func(provider string, charges bool, i int) time.Duration
 }
 
 // Options of New. Zero values: real clock, slog.Default. Enqueuer may be nil only
@@ -48,6 +50,9 @@ type Options struct {
 	Enqueuer Enqueuer
 	Now      func() time.Time
 	Log      *slog.Logger
+	// WakeAt is when the i-th (from 0) of the payments that waited for a circuit comes
+	// back after its closing, see WakeWaiting. nil: WakePace a second.
+	WakeAt func(provider string, charges bool, i int) time.Duration
 }
 
 // New returns a store on pool.
@@ -58,7 +63,10 @@ func New(pool *pgxpool.Pool, o Options) *Store {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Store{pool: pool, enq: o.Enqueuer, now: o.Now, log: o.Log, bell: &bell{pool: pool, log: o.Log}}
+	if o.WakeAt == nil {
+		o.WakeAt = evenly
+	}
+	return &Store{pool: pool, enq: o.Enqueuer, now: o.Now, log: o.Log, wakeAt: o.WakeAt, bell: &bell{pool: pool, log: o.Log}}
 }
 
 // enqueuer returns the enqueuer. A store made without one only reads: a write that

@@ -11,15 +11,24 @@ import (
 // whyCircuitOpen is what jobs note on a payment whose job waits for an open circuit.
 const whyCircuitOpen = "circuit_open"
 
-// WakePace is how many waiting payments a second come back when a circuit is closed
-// by a person: a provider that has just recovered is not flooded.
+// WakePace is how many waiting payments a second come back when a circuit is closed,
+// unless Options.WakeAt says otherwise: a provider that has just recovered is not flooded.
 const WakePace = 10
 
-// WakeWaiting brings the payments that wait for a provider's open circuit forward,
-// WakePace a second: charges of pending payments with charges true, lookups of the
-// others with it false. Without it, work that went to sleep for the open time would
+// WakeSpan is how long it takes until the last of n payments that waited for a
+// provider's circuit has come back: charges, or lookups.
+func (s *Store) WakeSpan(provider string, charges bool, n int) time.Duration {
+	return s.wakeAt(provider, charges, max(n-1, 0))
+}
+
+// evenly is the pace of a store that was given none.
+func evenly(_ string, _ bool, i int) time.Duration { return time.Duration(i) * time.Second / WakePace }
+
+// WakeWaiting brings the payments that wait for a provider's open circuit forward, at
+// the pace of Options.WakeAt: charges of pending payments with charges true, lookups of
+// the others with it false. Without it, work that went to sleep for the open time would
 // sleep on after a person closed the circuit. It works in batches; a crash in between
-// leaves the rest to their own times.
+// leaves the rest to their own times, and nothing is ever put off by it.
 func (s *Store) WakeWaiting(ctx context.Context, provider string, charges bool) (woken int, err error) {
 	start, last := s.Now(), uuid.Nil
 	for {
@@ -65,7 +74,7 @@ func (s *Store) wakeBatch(ctx context.Context, tx pgx.Tx, provider string, charg
 		return nil, wrap(err, "wake waiting")
 	}
 	for i, id := range ids {
-		at := start.Add(time.Duration(before+i) * time.Second / WakePace)
+		at := start.Add(s.wakeAt(provider, charges, before+i))
 		if err := s.wake(ctx, tx, id, provider, charges, at); err != nil {
 			return nil, err
 		}
@@ -81,7 +90,7 @@ func (s *Store) wake(ctx context.Context, tx pgx.Tx, id uuid.UUID, provider stri
 	if charges {
 		why = whyCharge
 	}
-	if _, err := tx.Exec(ctx, `UPDATE payments SET next_check_at = $2, next_check_why = $3 WHERE id = $1`, id, at, why); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE payments SET next_check_at = least(next_check_at, $2), next_check_why = $3 WHERE id = $1`, id, at, why); err != nil {
 		return wrap(err, "wake payment")
 	}
 	if charges {
