@@ -41,6 +41,7 @@ var faults = map[string]faultPatch{
 	"refuse":              {Preset: "healthy", Outage: "refuse"},
 	"black_hole":          {Preset: "healthy", Outage: "black_hole"},
 	"error":               {Preset: "healthy", Outage: "error"},
+	"charges":             {Preset: "healthy", Outage: "charges"},
 	"settling":            {Preset: "settling", Outage: "none"},
 	"charged_then_silent": rate("charged_then_silent", 1),
 	"charged_then_502":    rate("charged_then_502", 1),
@@ -56,7 +57,7 @@ var faultGroups = []views.FaultGroup{
 		{Value: "refuse", Label: "demo.act.refuse"}, {Value: "black_hole", Label: "demo.act.black_hole"}, {Value: "error", Label: "demo.act.error"}}},
 	{Label: "demo.group.charges", Buttons: []views.FaultButton{{Value: "charged_then_silent", Label: "demo.act.charged_then_silent"},
 		{Value: "charged_then_502", Label: "demo.act.charged_then_502"}, {Value: "slow", Label: "demo.act.slow"},
-		{Value: "decline", Label: "demo.act.decline"}, {Value: "settling", Label: "demo.act.settling"}}},
+		{Value: "decline", Label: "demo.act.decline"}, {Value: "charges", Label: "demo.act.charges"}, {Value: "settling", Label: "demo.act.settling"}}},
 	{Label: "demo.group.rest", Buttons: []views.FaultButton{{Value: "webhook_missing", Label: "demo.act.webhook_missing"},
 		{Value: "lookup_error", Label: "demo.act.lookup_error"}}},
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
-	"fusebox/breaker"
 	"fusebox/jobs"
 	"fusebox/provider"
 )
@@ -45,12 +44,10 @@ type config struct {
 
 	RedisTimeout time.Duration `env:"FUSEBOX_REDIS_TIMEOUT" envDefault:"50ms"`
 
-	CircuitFailures int           `env:"FUSEBOX_CIRCUIT_FAILURES" envDefault:"5"`
-	CircuitOpenFor  time.Duration `env:"FUSEBOX_CIRCUIT_OPEN_FOR" envDefault:"30s"`
-
 	ProviderNames []string `env:"FUSEBOX_PROVIDERS" envSeparator:","`
 
 	providers     []provider.Settings
+	circuits      circuits
 	embeddedRedis bool // the demo's own: it has no eviction policy to check
 }
 
@@ -77,6 +74,10 @@ type providerConfig struct {
 	SyncEvery       time.Duration   `env:"SYNC_EVERY"`
 	SyncOverlap     time.Duration   `env:"SYNC_OVERLAP"`
 	SyncPause       time.Duration   `env:"SYNC_PAUSE"`
+
+	// Calls in flight over all processes; 0: no limit.
+	MaxInFlight       int `env:"MAX_IN_FLIGHT"`
+	StatusMaxInFlight int `env:"STATUS_MAX_IN_FLIGHT"`
 }
 
 // testNames are read by tests and by the failpoint build only.
@@ -92,6 +93,8 @@ func loadConfig(environ []string) (config, error) {
 	}
 	known := knownNames(&c, "")
 	var errs []error
+	c.circuits = newCircuits(vars)
+	known = append(known, c.circuits.read(allCircuits, &errs)...)
 	for i, name := range c.ProviderNames {
 		name = strings.TrimSpace(name)
 		c.ProviderNames[i] = name
@@ -102,6 +105,10 @@ func loadConfig(environ []string) (config, error) {
 			continue
 		}
 		known = append(known, knownNames(&pc, prefix)...)
+		for _, scope := range circuitScopes(prefix) {
+			known = append(known, c.circuits.read(scope, &errs)...)
+		}
+		c.circuits.limit(name, pc)
 		c.providers = append(c.providers, pc.settings(name))
 	}
 	errs = append(errs, unknownNames(vars, known), c.validate())
@@ -142,13 +149,9 @@ func (c config) validate() error {
 	if c.DBConns < 4 {
 		bad("FUSEBOX_DB_CONNS", "%d is too few, at least 4", c.DBConns)
 	}
-	if c.CircuitFailures < 1 {
-		bad("FUSEBOX_CIRCUIT_FAILURES", "%d is not positive", c.CircuitFailures)
-	}
 	for name, d := range map[string]time.Duration{
 		"FUSEBOX_STOP_GRACE": c.StopGrace, "FUSEBOX_SWEEP_EVERY": c.SweepEvery, "FUSEBOX_UNKNOWN_AGED": c.UnknownAged,
-		"FUSEBOX_CALLS_KEPT": c.CallsKept, "FUSEBOX_CIRCUIT_OPEN_FOR": c.CircuitOpenFor,
-		"FUSEBOX_REDIS_TIMEOUT": c.RedisTimeout,
+		"FUSEBOX_CALLS_KEPT": c.CallsKept, "FUSEBOX_REDIS_TIMEOUT": c.RedisTimeout,
 	} {
 		if d <= 0 {
 			bad(name, "%s is not positive", d)
@@ -165,7 +168,7 @@ func (c config) validate() error {
 			bad(name, "%v", err)
 		}
 	}
-	errs = append(errs, c.validateProviders())
+	errs = append(errs, c.validateProviders(), c.validateCircuits())
 	return errors.Join(errs...)
 }
 
@@ -331,19 +334,6 @@ func unknownNames(vars map[string]string, known []string) error {
 	}
 	sort.Slice(errs, func(i, j int) bool { return errs[i].Error() < errs[j].Error() })
 	return errors.Join(errs...)
-}
-
-// circuits returns the circuit settings: the probe's lease outlives any attempt.
-func (c config) circuits() breaker.Settings {
-	return breaker.Settings{Failures: c.CircuitFailures, OpenFor: c.CircuitOpenFor, Probes: 1, Successes: 1, ProbeTTL: c.slowestAnswer() + 5*time.Second}
-}
-
-func (c config) slowestAnswer() time.Duration {
-	slowest := 5 * time.Second
-	for _, p := range c.providers {
-		slowest = max(slowest, p.AnswerTimeout)
-	}
-	return slowest
 }
 
 func (c config) sinks() []jobs.AlertSink {

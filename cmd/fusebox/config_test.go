@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fusebox/breaker"
 )
 
 func goodEnv(extra ...string) []string {
@@ -28,7 +30,7 @@ func TestConfigReadsProviders(t *testing.T) {
 	require.Equal(t, 5*time.Second, atlas.AnswerTimeout)
 	require.Equal(t, 3*time.Second, birch.AnswerTimeout)
 	require.Equal(t, []time.Duration{time.Second, 2 * time.Second}, birch.RetryPauses)
-	require.Equal(t, 7, c.circuits().Failures)
+	require.Equal(t, 7, c.circuit(breaker.Key{Name: "atlas", Class: classCharge}).Failures)
 }
 
 // TestConfigBadIsRefusedByName: what is wrong is refused at start, and the error

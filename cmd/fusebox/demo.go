@@ -170,7 +170,7 @@ func (d *demo) buildApp(ctx context.Context) error {
 	d.cfg.PublicURL = d.url
 	d.cfg.SweepEvery = 5 * time.Second
 	d.cfg.UnknownAged = 2 * time.Minute
-	d.cfg.CircuitOpenFor = 8 * time.Second
+	d.cfg.circuits.suggest(demoCircuits)
 	d.cfg.StopGrace = 5 * time.Second
 	// Everything shares one machine here, often a small one that is building something
 	// else: a slow answer of the embedded Redis is no outage.
@@ -178,7 +178,7 @@ func (d *demo) buildApp(ctx context.Context) error {
 	if d.cfg.DBConns < 48 {
 		d.cfg.DBConns = 48
 	}
-	if err := d.cfg.validateProviders(); err != nil {
+	if err := errors.Join(d.cfg.validateProviders(), d.cfg.validateCircuits()); err != nil {
 		return err
 	}
 	var err error

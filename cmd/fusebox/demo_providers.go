@@ -95,32 +95,47 @@ func (p *demoProvider) demoSettings(sim *simulator.Server, apiKey, secret string
 	return s.WithDefaults()
 }
 
+// demoCircuits has the pace of a demo, unless the environment says otherwise: circuits
+// open within an outage, and close again soon after it. "Answer late" is slow here.
+var demoCircuits = map[string]string{
+	"OPEN_FOR": "8s", "OPEN_MAX": "12s", "SLOW": "800ms", "MIN_CALLS": "10", "RATE_WINDOW": "30s",
+	"RAMP_FOR": "10s", "RAMP_START": "2", "RAMP_FULL": "20",
+}
+
+// phase is a part of an outage.
+type phase struct {
+	mode simulator.Outage
+	long time.Duration
+}
+
+// outagePhases are the three that matter most to tell apart: only charges fail, so that
+// lookups settle the unknown ones while the circuit of charges is open; connections are
+// refused (provably not sent); everything vanishes (unknown, and nobody to ask).
+func outagePhases(down time.Duration, turn int) []phase {
+	phases := []phase{{simulator.OutageCharges, down * 4 / 10}, {simulator.OutageBlackHole, down * 3 / 10}, {simulator.OutageRefuse, down * 3 / 10}}
+	if turn%2 == 1 {
+		phases[1].mode, phases[2].mode = phases[2].mode, phases[1].mode
+	}
+	return phases
+}
+
 // outages takes the provider down for a while, then back, again and again. In a
 // run of limited length it is down once, early enough to recover before the end.
 func outages(ctx context.Context, p *demoProvider, length time.Duration, log *slog.Logger) {
-	up, down := 20*time.Second, 25*time.Second
-	pause := 2 * time.Minute
+	up, down, pause := 20*time.Second, 50*time.Second, 2*time.Minute
 	if length > 0 {
 		up, down, pause = length/6, length/3, 24*time.Hour
 	}
-	if !sleep(ctx, up) {
-		return
-	}
-	for mode := 0; ; mode++ {
-		// Half of the outage connections are refused (provably not sent), half of it
-		// everything vanishes (unknown): the two that matter most to tell apart.
-		kinds := []simulator.Outage{simulator.OutageBlackHole, simulator.OutageRefuse}
-		for i := range kinds {
-			setOutage(p, kinds[(mode+i)%2], log)
-			if !sleep(ctx, down/2) {
-				setOutage(p, simulator.OutageNone, log)
+	defer setOutage(p, simulator.OutageNone, log)
+	for turn := 0; sleep(ctx, up); turn++ {
+		for _, ph := range outagePhases(down, turn) {
+			setOutage(p, ph.mode, log)
+			if !sleep(ctx, ph.long) {
 				return
 			}
 		}
 		setOutage(p, simulator.OutageNone, log)
-		if !sleep(ctx, pause) {
-			return
-		}
+		up = pause
 	}
 }
 

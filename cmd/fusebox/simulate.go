@@ -88,7 +88,7 @@ func bindFaults(fs *flag.FlagSet, faults *simulator.Faults) {
 	fs.Func("fault", "`name=rate` of a fault, rate 0 to 1; may be repeated, after -preset", func(v string) error {
 		return addFault(faults, v)
 	})
-	fs.Func("outage", "`mode` of outage to begin with: none, refuse, black_hole, error", func(v string) error {
+	fs.Func("outage", "`mode` of outage to begin with: none, refuse, black_hole, error, charges", func(v string) error {
 		faults.Outage = simulator.Outage(v)
 		return faults.Validate()
 	})

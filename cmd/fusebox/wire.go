@@ -66,7 +66,7 @@ func buildReader(ctx context.Context, cfg config, name string) (*app, error) {
 		a.close()
 		return nil, err
 	}
-	a.store = store.New(a.pool, store.Options{Enqueuer: enq, Log: a.log})
+	a.store = store.New(a.pool, store.Options{Enqueuer: enq, Log: a.log, WakeAt: a.wakeAt})
 	return a, nil
 }
 
@@ -131,7 +131,16 @@ func (a *app) circuitSettings(k breaker.Key) breaker.Settings {
 	if k == web.TranslateKey {
 		return breaker.NonMoney()
 	}
-	return a.cfg.circuits()
+	return a.cfg.circuit(k)
+}
+
+// wakeAt paces the payments that waited for a circuit by its ramp.
+func (a *app) wakeAt(name string, charges bool, i int) time.Duration {
+	k := breaker.Key{Name: name, Class: classStatus}
+	if charges {
+		k.Class = classCharge
+	}
+	return jobs.WakeAt(a.circuitSettings(k), i)
 }
 
 func (a *app) runner(only []string) (*jobs.Runner, error) {
@@ -142,7 +151,7 @@ func (a *app) runner(only []string) (*jobs.Runner, error) {
 	}
 	return jobs.New(jobs.Config{
 		Store: a.store, Registry: a.registry, Providers: a.cfg.providers,
-		Breaker: a.circuits, Events: a.circuits, Sinks: a.cfg.sinks(), Only: only,
+		Breaker: a.circuits, Events: a.circuits, Circuits: a.circuitSettings, Sinks: a.cfg.sinks(), Only: only,
 		Worker: a.cfg.workerName(), SweepEvery: a.cfg.SweepEvery, UnknownAged: a.cfg.UnknownAged,
 		CallsKept: a.cfg.CallsKept, Log: a.log, At: failpoint,
 	})

@@ -20,11 +20,11 @@ type booked struct {
 // events are on their way.
 func (s *Server) carryOut(req chargeRequest, op operation, fault Fault, f Faults) (booked, error) {
 	b := booked{fault: fault}
-	base := s.publicURL()
+	base, speak := s.publicURL(), faceOf(req.face)
 	e, err := s.book.write(func() (entry, error) {
 		now := s.now()
 		b.charges = s.newCharges(req, op.key, fault, f, now)
-		b.status, b.body = truth(b.charges, base)
+		b.status, b.body = speak.truth(b.charges[0], base)
 		e := entry{At: now, Charges: b.charges}
 		if fault == Error500 {
 			e.Charges, b.charges = nil, nil
@@ -33,7 +33,7 @@ func (s *Server) carryOut(req chargeRequest, op operation, fault Fault, f Faults
 			e.Answer = &stored{Key: op.key, Hash: op.hash, Status: b.status, Body: string(b.body), At: now}
 		}
 		if fault == Error500 || fault == Error500Charged {
-			b.status, b.body = http.StatusInternalServerError, internalError
+			b.status, b.body = http.StatusInternalServerError, speak.internalError()
 			if e.Answer != nil {
 				e.Answer.Status, e.Answer.Body = b.status, string(b.body)
 			}
@@ -61,7 +61,7 @@ func (s *Server) now() time.Time { return s.opts.Now().UTC().Truncate(time.Micro
 // newCharges makes the objects that a request with a fault leaves behind.
 func (s *Server) newCharges(req chargeRequest, key string, fault Fault, f Faults, now time.Time) []Charge {
 	c := Charge{
-		ID: newID("pay"), Reference: req.Reference, Key: key, OrderRef: req.OrderRef,
+		ID: newID(faceOf(req.face).idPrefix()), Face: req.face, Reference: req.Reference, Key: key, OrderRef: req.OrderRef,
 		Amount: req.minor, Currency: req.Currency, Status: StatusSucceeded,
 		CreatedAt: now, UpdatedAt: now, Fault: fault,
 	}
@@ -88,7 +88,7 @@ func (s *Server) newCharges(req chargeRequest, key string, fault Fault, f Faults
 		return []Charge{c}
 	}
 	twin := c
-	twin.ID, twin.CreatedAt = newID("pay"), now.Add(time.Microsecond)
+	twin.ID, twin.CreatedAt = newID(faceOf(req.face).idPrefix()), now.Add(time.Microsecond)
 	return []Charge{c, twin}
 }
 
@@ -126,9 +126,9 @@ func (s *Server) declineOf(reference string) (code, message string) {
 	return d[0], d[1]
 }
 
-// truth is the honest answer about the first of the charges.
-func truth(charges []Charge, base string) (int, []byte) {
-	o := charges[0].wire(base)
+// truth is the gateway's honest answer about a charge.
+func truth(c Charge, base string) (int, []byte) {
+	o := c.wire(base)
 	body, err := json.Marshal(o)
 	if err != nil { // strings and integers: always possible
 		panic(err)

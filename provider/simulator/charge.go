@@ -35,6 +35,7 @@ type Charge struct {
 	GoneUntil time.Time `json:"gone_until,omitzero"` // lookup not-found
 	UpdatedAt time.Time `json:"updated_at,omitzero"` // last change of status
 	Asked     int64     `json:"asked,omitempty"`     // the amount asked for, where another was charged
+	Face      string    `json:"face,omitempty"`      // the API it was made through; empty is the gateway contract
 }
 
 // final reports whether the provider has decided.
@@ -102,6 +103,7 @@ type event struct {
 	ID       string    `json:"id"`
 	Type     string    `json:"type"`
 	ChargeID string    `json:"charge_id,omitempty"`
+	Face     string    `json:"face,omitempty"` // whose signature header it has
 	Body     string    `json:"body"` // as text: the exact bytes are sent and signed
 	Due      time.Time `json:"due"`
 

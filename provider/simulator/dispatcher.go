@@ -242,7 +242,7 @@ func (d *dispatcher) acknowledged(x *delivery) {
 		c := &delivery{event: x.event, era: x.era, copy: true}
 		d.again(c, time.Duration(i+1)*copyPause)
 	}
-	if x.Type == eventSucceeded || x.Type == eventFailed {
+	if faceOf(x.Face).decisive(x.Type) {
 		d.unhold(x.ChargeID)
 	}
 }
@@ -273,7 +273,7 @@ func (d *dispatcher) send(ctx context.Context, x *delivery) bool {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "simulator/1")
-	req.Header.Set("Fusebox-Signature", d.signature(x, secrets))
+	req.Header.Set(faceOf(x.Face).signatureHeader(), d.signature(x, secrets))
 	d.s.tally.sent()
 	res, err := d.client.Do(req)
 	if err != nil {

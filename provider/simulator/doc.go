@@ -25,7 +25,7 @@
 // A pick by reference or amount switches the draws by rate off for that payment.
 //
 // Outages concern the whole provider, its webhooks too, and are switched, not
-// drawn.
+// drawn. OutageCharges alone leaves questions and GET /health answered.
 //
 // # The control API
 //

@@ -53,11 +53,11 @@ func (s *Server) newEvents(c Charge, f Faults, now time.Time) []event {
 	}
 	var out []event
 	if !s.eventFault(f, WebhookMissing, c) {
-		ev := s.newEvent(eventType(c.Status), c, f.Timing, now)
+		ev := s.newEvent("", c, f.Timing, now)
 		out = append(out, s.spoiled(ev, c, f))
 	}
 	if s.eventFault(f, WebhookUnrelated, c) {
-		out = append(out, s.unrelated(now))
+		out = append(out, s.unrelated(c.Face, now))
 	}
 	return out
 }
@@ -112,21 +112,26 @@ func (s *Server) disordered(events []event, c Charge, t Timing, now time.Time) [
 	}
 	before := c
 	before.Status, before.Code, before.Message = StatusProcessing, "", ""
-	ev := s.newEvent(eventProcessing, before, t, now.Add(-time.Second))
+	ev := s.newEvent("", before, t, now.Add(-time.Second))
 	ev.Held, ev.Due = true, ev.Due.Add(heldFor)
 	return append(events, ev)
 }
 
-// newEvent renders an event about a charge as it stands.
+// newEvent renders an event about a charge as it stands; an empty kind is the one that
+// belongs to the status.
 func (s *Server) newEvent(kind string, c Charge, t Timing, at time.Time) event {
-	ev := event{ID: newID("evt"), Type: kind, ChargeID: c.ID, Due: time.Now().Add(t.Webhook)}
-	ev.Body = eventBody(ev, at, c.wire(s.publicURL()))
+	speak := faceOf(c.Face)
+	if kind == "" {
+		kind = speak.eventType(c.Status)
+	}
+	ev := event{ID: newID("evt"), Type: kind, ChargeID: c.ID, Face: c.Face, Due: time.Now().Add(t.Webhook)}
+	ev.Body = speak.eventBody(ev, at, c, s.publicURL())
 	return ev
 }
 
-func (s *Server) unrelated(at time.Time) event {
-	ev := event{ID: newID("evt"), Type: eventUnrelated, Due: time.Now()}
-	ev.Body = eventBody(ev, at, map[string]any{"account": s.opts.Name, "available": 0})
+func (s *Server) unrelated(face string, at time.Time) event {
+	ev := event{ID: newID("evt"), Face: face, Due: time.Now()}
+	ev.Type, ev.Body = faceOf(face).unrelated(ev, at, s.opts.Name)
 	return ev
 }
 

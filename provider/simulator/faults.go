@@ -137,7 +137,7 @@ func info(name Fault) (Info, bool) {
 	return catalogue[i], true
 }
 
-// Outage is a failure of the whole provider.
+// Outage is a failure of the whole provider, or of all its charges.
 type Outage string
 
 // Outage modes.
@@ -146,6 +146,7 @@ const (
 	OutageRefuse    Outage = "refuse"     // connections are refused, open ones cut
 	OutageBlackHole Outage = "black_hole" // connections are accepted and requests read; nothing is answered
 	OutageError     Outage = "error"      // 503 to everything
+	OutageCharges   Outage = "charges"    // 503 to every charge, half of them booked; questions and /health are answered, events wait
 )
 
 // Faults is what a simulator does wrong at the moment.
@@ -206,9 +207,9 @@ func (f Faults) Validate() error {
 		return &FieldError{"rates", fmt.Sprintf("the charge faults add up to %.3g, more than 1", sum)}
 	}
 	switch f.Outage {
-	case "", OutageNone, OutageRefuse, OutageBlackHole, OutageError:
+	case "", OutageNone, OutageRefuse, OutageBlackHole, OutageError, OutageCharges:
 	default:
-		return &FieldError{"outage", "must be none, refuse, black_hole or error"}
+		return &FieldError{"outage", "must be none, refuse, black_hole, error or charges"}
 	}
 	return f.Timing.validate()
 }

@@ -108,11 +108,7 @@ func (s *Server) claimed(c Charge, claim Claim, t Timing, now time.Time) event {
 	if claim.Currency != "" {
 		c.Currency = claim.Currency
 	}
-	kind := claim.Type
-	if kind == "" {
-		kind = eventType(c.Status)
-	}
-	return s.newEvent(kind, c, t, now)
+	return s.newEvent(claim.Type, c, t, now)
 }
 
 // postManual books a charge: {"reference", "amount", "currency", "status"?, "order_ref"?}.

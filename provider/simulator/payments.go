@@ -26,7 +26,8 @@ type chargeRequest struct {
 		Name  string `json:"name"`
 		Email string `json:"email"`
 	} `json:"customer"`
-	minor int64 // Amount, once it is checked
+	minor int64  // Amount, once it is checked
+	face  string // the API it came through
 }
 
 func (r chargeRequest) subject() subject {
@@ -156,7 +157,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, req chargeReque
 	f := s.Faults()
 	fault := f.chargeFault(s.opts.Seed, req.subject(), s.tally.execution(req.Reference))
 	s.tally.fault(fault)
-	if deny, ok := refusals[fault]; ok {
+	if deny := faceOf(req.face).refusal(fault); deny != nil {
 		op.free() // before the answer: a retry may follow on its heels
 		deny(s, w, r, f.Timing, req)
 		return

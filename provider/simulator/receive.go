@@ -93,6 +93,8 @@ func (s *Server) outages(next http.Handler) http.Handler {
 			s.silence(r.Context(), f.Timing.Silent)
 		case OutageError:
 			writeError(w, http.StatusServiceUnavailable, errorBody{Code: "unavailable", Message: "The service is unavailable."})
+		case OutageCharges:
+			s.chargesDown(w, r, next)
 		case OutageRefuse: // the connection was accepted just before the listener closed
 			panic(http.ErrAbortHandler)
 		default:

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// refusals are the faults that book nothing and keep nothing under the key.
-var refusals = map[Fault]func(*Server, http.ResponseWriter, *http.Request, Timing, chargeRequest){
+// refusals are the faults that book nothing and keep nothing under the key, in the
+// gateway's words.
+var refusals = map[Fault]refusal{
 	Hang: func(s *Server, _ http.ResponseWriter, r *http.Request, t Timing, _ chargeRequest) {
 		s.silence(r.Context(), t.Silent)
 	},
@@ -92,15 +93,11 @@ func (s *Server) awaitEarly(tried <-chan struct{}, limit time.Duration) {
 
 // distort returns the answer's body with the lie that its fault demands.
 func distort(b booked) []byte {
-	var lie map[string]any
-	switch b.fault {
-	case AmountMisreported:
-		lie = map[string]any{"amount": altered(b.charges[0].Amount)}
-	case WrongShape:
-		lie = map[string]any{"amount": map[string]any{"value": b.charges[0].Amount}}
-	case UnmappedStatus:
-		lie = map[string]any{"status": "settled_in_part"}
-	default:
+	if len(b.charges) == 0 {
+		return b.body
+	}
+	lie := faceOf(b.charges[0].Face).lie(b.fault, b.charges[0])
+	if lie == nil {
 		return b.body
 	}
 	var o map[string]any
