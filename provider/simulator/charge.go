@@ -104,7 +104,7 @@ type event struct {
 	Type     string    `json:"type"`
 	ChargeID string    `json:"charge_id,omitempty"`
 	Face     string    `json:"face,omitempty"` // whose signature header it has
-	Body     string    `json:"body"` // as text: the exact bytes are sent and signed
+	Body     string    `json:"body"`           // as text: the exact bytes are sent and signed
 	Due      time.Time `json:"due"`
 
 	Early    bool `json:"early,omitempty"`    // first delivery before the answer

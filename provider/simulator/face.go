@@ -1,0 +1,77 @@
+package simulator
+
+import (
+	"net/http"
+	"time"
+)
+
+// A face is one provider API that the simulator speaks. Behind every face there are the
+// same ledger, faults, events and control API; a face is only how things are said. A
+// charge keeps the face it was made through, and its events and answers wear it.
+type face interface {
+	// idPrefix begins the ids of charges.
+	idPrefix() string
+	// truth is the honest answer about a charge.
+	truth(c Charge, base string) (status int, body []byte)
+	// internalError is the body of a 500 that is kept under a key.
+	internalError() []byte
+	// refusal answers for a fault that books nothing and keeps nothing under the key; nil
+	// for every other fault.
+	refusal(fault Fault) refusal
+	// lie is what a fault makes the truth say instead, member by member.
+	lie(fault Fault, c Charge) map[string]any
+	// eventType names the event that tells a status.
+	eventType(status string) string
+	// decisive reports whether an event of a type tells a final status.
+	decisive(eventType string) bool
+	// eventBody renders an event about a charge.
+	eventBody(ev event, at time.Time, c Charge, base string) string
+	// unrelated renders an event that is about no charge.
+	unrelated(ev event, at time.Time, account string) (eventType, body string)
+	// signatureHeader carries an event's signature.
+	signatureHeader() string
+}
+
+// refusal answers a request that was not carried out.
+type refusal func(*Server, http.ResponseWriter, *http.Request, Timing, chargeRequest)
+
+// faceOf returns the face of that name; the gateway's is the nameless one.
+func faceOf(string) face { return gatewayFace{} }
+
+// gatewayFace is Fusebox's own contract.
+type gatewayFace struct{}
+
+func (gatewayFace) idPrefix() string { return "pay" }
+
+func (gatewayFace) truth(c Charge, base string) (int, []byte) { return truth(c, base) }
+
+func (gatewayFace) internalError() []byte { return internalError }
+
+func (gatewayFace) refusal(fault Fault) refusal { return refusals[fault] }
+
+func (gatewayFace) lie(fault Fault, c Charge) map[string]any {
+	switch fault {
+	case AmountMisreported:
+		return map[string]any{"amount": altered(c.Amount)}
+	case WrongShape:
+		return map[string]any{"amount": map[string]any{"value": c.Amount}}
+	case UnmappedStatus:
+		return map[string]any{"status": "settled_in_part"}
+	}
+	return nil
+}
+
+func (gatewayFace) eventType(status string) string { return eventType(status) }
+
+func (gatewayFace) decisive(kind string) bool { return kind == eventSucceeded || kind == eventFailed }
+
+func (gatewayFace) eventBody(ev event, at time.Time, c Charge, base string) string {
+	return eventBody(ev, at, c.wire(base))
+}
+
+func (gatewayFace) unrelated(ev event, at time.Time, account string) (kind, body string) {
+	ev.Type = eventUnrelated
+	return eventUnrelated, eventBody(ev, at, map[string]any{"account": account, "available": 0})
+}
+
+func (gatewayFace) signatureHeader() string { return "Fusebox-Signature" }
