@@ -15,11 +15,6 @@ const (
 	PathAlerts    = "/alerts"
 )
 
-// ResetPath is the confirm page that closes a circuit.
-func ResetPath(provider, class string) string {
-	return PathProviders + "/" + provider + "/" + class + "/reset"
-}
-
 // ResumePath is the confirm page that lifts a provider's pause.
 func ResumePath(provider string) string { return PathProviders + "/" + provider + "/resume" }
 

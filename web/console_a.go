@@ -40,8 +40,7 @@ func registerConsoleA(s *Server) {
 	s.console.GET(views.PathAlerts, s.alertsPage)
 	s.console.GET(views.PathProviders, s.providersPage)
 	operator := s.console.Group("", s.requireRole(store.RoleOperator))
-	operator.GET(views.PathProviders+"/:provider/:class/reset", s.resetConfirm)
-	operator.POST(views.PathProviders+"/:provider/:class/reset", s.resetCircuit)
+	s.registerCircuits(operator)
 	operator.GET(views.PathProviders+"/:provider/resume", s.resumeConfirm)
 	operator.POST(views.PathProviders+"/:provider/resume", s.resumeCharges)
 }

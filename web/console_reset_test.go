@@ -28,7 +28,7 @@ func (w *webtest) openCircuit(epoch string) {
 }
 
 func resetWith(epoch, reason string) url.Values {
-	return url.Values{"action_id": {uuid.NewString()}, "epoch": {epoch}, "reason": {reason}}
+	return url.Values{"action_id": {uuid.NewString()}, "epoch": {epoch}, "reason": {reason}, "typed": {"atlas"}}
 }
 
 func (w *webtest) stateOf(k breaker.Key) breaker.State {

@@ -80,9 +80,8 @@ func (s *Server) renderResume(c echo.Context, status int, f resumeForm) error {
 	if now.PausedAt != nil {
 		props.Facts = append(props.Facts, components.Term{Label: views.T(ctx, "resume.since"), Body: components.Ago(*now.PausedAt)})
 	}
-	queued := resetForm{}
-	queued.key.Name = f.provider
-	props.Consequences = []components.Consequence{{Text: queuedText(ctx, queued, store.WaitingCharges{Pending: waiting.Pending, Amounts: waiting.Amounts})},
+	p, _ := s.settings(f.provider)
+	props.Consequences = []components.Consequence{{Text: queuedText(ctx, f.provider, p.ChargeWorkers, waiting)},
 		{Text: views.T(ctx, "resume.again", "Provider", f.provider)}}
 	props.Reason = &components.Field{ID: "reason", Label: views.T(ctx, "ui.reason"), Hint: views.T(ctx, "ui.reason_hint"),
 		Value: f.reason, Error: f.wrong, Required: true, Max: maxReason}

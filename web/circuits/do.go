@@ -115,8 +115,8 @@ func (o Operations) change(ctx context.Context, r Request) (breaker.Snapshot, er
 	return op.Override(ctx, r.Key, r.Epoch, breaker.Override{Mode: breaker.Mode(r.Action), For: r.For, Actor: r.By.Name, Reason: r.Reason})
 }
 
-// wake brings waiting work forward where calls can now go. A repeat wakes too: the
-// first may have ended between its commit and its waking.
+// wake brings waiting work forward where calls can now go. A repeat wakes too, as the
+// first may have ended between its commit and its waking; only probes it must not add.
 func (o Operations) wake(ctx context.Context, r Request, res Result) (int, error) {
 	charges := r.Key.Class == "charge"
 	switch now := res.After; {
@@ -124,7 +124,7 @@ func (o Operations) wake(ctx context.Context, r Request, res Result) (int, error
 		return 0, nil
 	case now.State == breaker.Closed, now.Mode == breaker.ForcedClosed, now.Mode == breaker.MetricsOnly:
 		return o.Store.WakeWaiting(ctx, r.Key.Name, charges)
-	case now.State == breaker.HalfOpen && r.Action == ProbeOnce:
+	case now.State == breaker.HalfOpen && r.Action == ProbeOnce && !res.Repeated:
 		// As many as the circuit needs to decide; the rest would only be refused.
 		return o.Store.WakeProbes(ctx, r.Key.Name, charges, max(now.Settings.Probes, now.Settings.Successes, 1))
 	}
