@@ -39,6 +39,7 @@ func registerConsoleA(s *Server) {
 	s.console.GET("/", s.overviewPage)
 	s.console.GET(views.PathAlerts, s.alertsPage)
 	s.console.GET(views.PathProviders, s.providersPage)
+	s.registerTuning()
 	operator := s.console.Group("", s.requireRole(store.RoleOperator))
 	s.registerCircuits(operator)
 	operator.GET(views.PathProviders+"/:provider/resume", s.resumeConfirm)
