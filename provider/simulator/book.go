@@ -38,6 +38,7 @@ type book struct {
 	index   map[string][]*Charge // by "reference R" and "key K"
 	answers map[string]*stored
 	events  map[string]*event // not yet acknowledged
+	told    []event           // of faces that keep them: the last keptEvents, oldest first
 	running map[string]bool
 }
 
@@ -66,6 +67,7 @@ func (b *book) clear() {
 	b.index = map[string][]*Charge{}
 	b.answers = map[string]*stored{}
 	b.events = map[string]*event{}
+	b.told = nil
 	b.running = map[string]bool{}
 }
 
@@ -81,7 +83,15 @@ func (b *book) apply(e entry) {
 		b.answers[e.Answer.Key] = e.Answer
 	}
 	for _, ev := range e.Events {
-		b.events[ev.ID] = &ev
+		if !ev.Unsent {
+			b.events[ev.ID] = &ev
+		}
+		if faceOf(ev.Face).keepsEvents() {
+			b.told = append(b.told, ev)
+		}
+	}
+	if extra := len(b.told) - keptEvents; extra > keptEvents/4 { // seldom, since it copies
+		b.told = slices.Clone(b.told[extra:])
 	}
 	delete(b.events, e.Acked)
 }
@@ -133,6 +143,17 @@ func (b *book) record(draft func() (entry, error)) (entry, uint64, error) {
 	}
 	b.apply(e)
 	return e, b.log.append(line), nil
+}
+
+// keptEvents is how many events can be asked for.
+const keptEvents = 20_000
+
+// kept returns the events that can be asked for, oldest first.
+func (b *book) kept() ([]event, error) {
+	b.mu.Lock()
+	list := slices.Clone(b.told)
+	b.mu.Unlock()
+	return list, b.log.barrier()
 }
 
 // claimed is what became of an idempotency key.

@@ -113,6 +113,7 @@ type event struct {
 	BadSigs  int  `json:"bad_sigs,omitempty"` // tries with a wrong HMAC
 	OldSigs  int  `json:"old_sigs,omitempty"` // tries signed ten minutes ago
 	Held     bool `json:"held,omitempty"`     // waits until the charge's final event was acknowledged
+	Unsent   bool `json:"unsent,omitempty"`   // never delivered; only to be asked for
 }
 
 // newID returns an unguessable id such as pay_1f0c….

@@ -4,6 +4,10 @@
 // of Fusebox's and knows nothing of its engine; its ledger is the ground truth
 // that an audit compares our books with.
 //
+// The same process speaks Stripe's API as well, under /v1/ (see FaceStripe): the ledger,
+// the faults and the control API are one, and a charge's answers and events keep to the
+// API it was made through.
+//
 // # Picking a fault
 //
 // Every fault has a name, a kind and a number (the Catalogue). There are three
@@ -40,7 +44,7 @@
 //	GET  /_sim/stats                   Stats
 //	POST /_sim/reset                   forgets ledger, events and statistics, ends every fault
 //	PUT  /_sim/webhook                 {"url","secrets"?}
-//	POST /_sim/payments                {"reference","amount","currency","status"?,"order_ref"?}: a charge nobody asked for
+//	POST /_sim/payments                {"reference","amount","currency","status"?,"order_ref"?,"face"?}: a charge nobody asked for
 //	POST /_sim/payments/{id}/complete  {"status"}: decides a waiting charge
 //	POST /_sim/payments/{id}/events    {"type"?,"status"?,"amount"?,"currency"?}: an event that may lie
 package simulator

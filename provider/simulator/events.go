@@ -46,17 +46,20 @@ func (s *Server) firstEvents(c Charge, f Faults, now time.Time) []event {
 }
 
 // newEvents makes the events about a charge in its present status, with the
-// delivery faults drawn for them. Without a destination there are none.
+// delivery faults drawn for them. Without a destination there are none, except those
+// that can be asked for.
 func (s *Server) newEvents(c Charge, f Faults, now time.Time) []event {
-	if !s.notifies() {
-		return nil
-	}
 	var out []event
-	if !s.eventFault(f, WebhookMissing, c) {
+	switch unsent := !s.notifies() || s.eventFault(f, WebhookMissing, c); {
+	case !unsent:
 		ev := s.newEvent("", c, f.Timing, now)
 		out = append(out, s.spoiled(ev, c, f))
+	case faceOf(c.Face).keepsEvents():
+		ev := s.newEvent("", c, f.Timing, now)
+		ev.Unsent = true
+		out = append(out, ev)
 	}
-	if s.eventFault(f, WebhookUnrelated, c) {
+	if s.notifies() && s.eventFault(f, WebhookUnrelated, c) {
 		out = append(out, s.unrelated(c.Face, now))
 	}
 	return out
@@ -122,7 +125,7 @@ func (s *Server) disordered(events []event, c Charge, t Timing, now time.Time) [
 func (s *Server) newEvent(kind string, c Charge, t Timing, at time.Time) event {
 	speak := faceOf(c.Face)
 	if kind == "" {
-		kind = speak.eventType(c.Status)
+		kind = speak.eventType(c)
 	}
 	ev := event{ID: newID("evt"), Type: kind, ChargeID: c.ID, Face: c.Face, Due: time.Now().Add(t.Webhook)}
 	ev.Body = speak.eventBody(ev, at, c, s.publicURL())
@@ -154,6 +157,9 @@ func eventBody(ev event, at time.Time, data any) string {
 func (s *Server) publish(events []event) []<-chan struct{} {
 	var early []<-chan struct{}
 	for _, ev := range events {
+		if ev.Unsent {
+			continue
+		}
 		if tried := s.events.add(ev); ev.Early {
 			early = append(early, tried)
 		}

@@ -20,8 +20,11 @@ type face interface {
 	refusal(fault Fault) refusal
 	// lie is what a fault makes the truth say instead, member by member.
 	lie(fault Fault, c Charge) map[string]any
-	// eventType names the event that tells a status.
-	eventType(status string) string
+	// keyTaken answers a request whose key was used with other parameters, or whose key's
+	// first call is still running.
+	keyTaken(w http.ResponseWriter, reused bool)
+	// eventType names the event that tells a charge's status.
+	eventType(c Charge) string
 	// decisive reports whether an event of a type tells a final status.
 	decisive(eventType string) bool
 	// eventBody renders an event about a charge.
@@ -30,13 +33,20 @@ type face interface {
 	unrelated(ev event, at time.Time, account string) (eventType, body string)
 	// signatureHeader carries an event's signature.
 	signatureHeader() string
+	// keepsEvents reports whether events can be asked for later, delivered or not.
+	keepsEvents() bool
 }
 
 // refusal answers a request that was not carried out.
 type refusal func(*Server, http.ResponseWriter, *http.Request, Timing, chargeRequest)
 
 // faceOf returns the face of that name; the gateway's is the nameless one.
-func faceOf(string) face { return gatewayFace{} }
+func faceOf(name string) face {
+	if name == FaceStripe {
+		return stripeFace{}
+	}
+	return gatewayFace{}
+}
 
 // gatewayFace is Fusebox's own contract.
 type gatewayFace struct{}
@@ -61,7 +71,15 @@ func (gatewayFace) lie(fault Fault, c Charge) map[string]any {
 	return nil
 }
 
-func (gatewayFace) eventType(status string) string { return eventType(status) }
+func (gatewayFace) keyTaken(w http.ResponseWriter, reused bool) {
+	if reused {
+		writeError(w, http.StatusBadRequest, errorBody{Code: "idempotency_key_reused", Message: "The key was used with other parameters."})
+		return
+	}
+	writeError(w, http.StatusConflict, errorBody{Code: "idempotency_key_in_use", Message: "The first call with this key is still running."})
+}
+
+func (gatewayFace) eventType(c Charge) string { return eventType(c.Status) }
 
 func (gatewayFace) decisive(kind string) bool { return kind == eventSucceeded || kind == eventFailed }
 
@@ -75,3 +93,5 @@ func (gatewayFace) unrelated(ev event, at time.Time, account string) (kind, body
 }
 
 func (gatewayFace) signatureHeader() string { return "Fusebox-Signature" }
+
+func (gatewayFace) keepsEvents() bool { return false }

@@ -13,6 +13,7 @@ type Manual struct {
 	Currency  string
 	Status    string // default StatusSucceeded
 	OrderRef  string
+	Face      string // the API its events speak; default the gateway contract
 }
 
 // AddCharge books a charge that nobody asked for over the API. Its event follows.
@@ -30,6 +31,8 @@ func (s *Server) AddCharge(m Manual) (Charge, error) {
 		return Charge{}, &FieldError{"currency", "must be an ISO 4217 code"}
 	case !statusWord(m.Status):
 		return Charge{}, &FieldError{"status", "must be a status of the contract"}
+	case m.Face != "" && m.Face != FaceStripe:
+		return Charge{}, &FieldError{"face", "must be stripe or absent"}
 	}
 	if !s.begin() {
 		return Charge{}, errClosed
@@ -39,7 +42,7 @@ func (s *Server) AddCharge(m Manual) (Charge, error) {
 	e, err := s.book.write(func() (entry, error) {
 		now := s.now()
 		c := Charge{
-			ID: newID("pay"), Reference: m.Reference, OrderRef: m.OrderRef, Amount: m.Amount,
+			ID: newID(faceOf(m.Face).idPrefix()), Face: m.Face, Reference: m.Reference, OrderRef: m.OrderRef, Amount: m.Amount,
 			Currency: m.Currency, Status: m.Status, CreatedAt: now, UpdatedAt: now,
 		}
 		if m.Status == StatusFailed {
@@ -111,12 +114,12 @@ func (s *Server) claimed(c Charge, claim Claim, t Timing, now time.Time) event {
 	return s.newEvent(claim.Type, c, t, now)
 }
 
-// postManual books a charge: {"reference", "amount", "currency", "status"?, "order_ref"?}.
+// postManual books a charge: {"reference", "amount", "currency", "status"?, "order_ref"?, "face"?}.
 func (s *Server) postManual(w http.ResponseWriter, r *http.Request) {
 	var m Manual
 	err := readFields(r.Body, map[string]any{
 		"reference": &m.Reference, "amount": &m.Amount, "currency": &m.Currency,
-		"status": &m.Status, "order_ref": &m.OrderRef,
+		"status": &m.Status, "order_ref": &m.OrderRef, "face": &m.Face,
 	})
 	if err != nil {
 		refuse(w, err)

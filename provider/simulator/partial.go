@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
 )
@@ -15,18 +14,17 @@ const bookedShare = 0.5
 // payments, the same ones every time, are booked before the answer is lost, so that
 // only asking tells the two apart.
 func (s *Server) chargesDown(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if r.Method != http.MethodPost || r.URL.Path != "/payments" {
-		next.ServeHTTP(w, r)
-		return
-	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil { // it was read whole before; see received
 		panic(http.ErrAbortHandler)
 	}
-	var req chargeRequest
-	_ = json.Unmarshal(body, &req) // what cannot be read is refused by the handler
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	req, ok := chargeOf(r, body)
+	if !ok {
+		next.ServeHTTP(w, r)
+		return
+	}
 	if unit(s.opts.Seed, string(OutageCharges), req.Reference) < bookedShare {
-		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(&lostAnswer{header: http.Header{}}, r)
 	}
 	writeError(w, http.StatusServiceUnavailable, errorBody{Code: "unavailable", Message: "Charges are unavailable."})

@@ -112,13 +112,16 @@ func (s *Server) postPayment(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, *invalid(keyField, "must have 1 to 255 printable ASCII characters."))
 		return
 	}
+	s.underKey(w, r, req, key, body)
+}
+
+// underKey executes a request once for its key, or answers as the key has it.
+func (s *Server) underKey(w http.ResponseWriter, r *http.Request, req chargeRequest, key string, body []byte) {
 	sum := sha256.Sum256(body)
 	hash := hex.EncodeToString(sum[:])
 	switch c := s.book.claim(key, hash, s.opts.Now(), s.opts.KeyLife); {
-	case c.reused:
-		writeError(w, http.StatusBadRequest, errorBody{Code: "idempotency_key_reused", Message: "The key was used with other parameters."})
-	case c.running:
-		writeError(w, http.StatusConflict, errorBody{Code: "idempotency_key_in_use", Message: "The first call with this key is still running."})
+	case c.reused, c.running:
+		faceOf(req.face).keyTaken(w, c.reused)
 	case c.answer != nil:
 		s.replay(w, c.answer)
 	default:

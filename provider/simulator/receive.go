@@ -35,6 +35,7 @@ func (s *Server) publicHandler() http.Handler {
 	open.HandleFunc("GET /actions/{id}", s.showAction)
 	open.HandleFunc("POST /actions/{id}", s.doAction)
 	open.Handle("/", s.signedIn(mux))
+	open.Handle("/v1/", s.stripeHandler())
 	return s.received(s.outages(open))
 }
 
@@ -56,8 +57,8 @@ func (s *Server) received(next http.Handler) http.Handler {
 			}
 			panic(http.ErrAbortHandler) // the sender broke off: nobody to answer
 		}
-		if r.Method == http.MethodPost && r.URL.Path == "/payments" {
-			s.count(r, body)
+		if req, ok := chargeOf(r, body); ok {
+			s.count(r, req)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
@@ -73,10 +74,25 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// count tallies a charge request, readable or not.
-func (s *Server) count(r *http.Request, body []byte) {
+// chargeOf reports whether a request wants to charge, by whichever face, and reads as
+// much of it as can be read.
+func chargeOf(r *http.Request, body []byte) (chargeRequest, bool) {
 	var req chargeRequest
-	_ = json.Unmarshal(body, &req) // what cannot be read is counted without a reference
+	switch {
+	case r.Method != http.MethodPost:
+		return req, false
+	case r.URL.Path == "/payments":
+		_ = json.Unmarshal(body, &req) // what cannot be read is refused by the handler
+		return req, true
+	case r.URL.Path == intentsPath:
+		req, _ = readIntent(body)
+		return req, true
+	}
+	return req, false
+}
+
+// count tallies a charge request; one that could not be read has no reference.
+func (s *Server) count(r *http.Request, req chargeRequest) {
 	key := r.Header.Get(keyField)
 	if s.opts.NoKeys {
 		key = ""
