@@ -87,7 +87,8 @@ func (r *Runner) recordCircuit(ctx context.Context, e breaker.Event) error {
 
 // wake brings back what waits for a circuit that is closed now, however it closed: a
 // person's probe or reset can end an open time, or an override of hours, early. Who
-// stored the event does it; if that fails, everything comes back at its own time.
+// stored the event does it. Where that fails, or a job is just going to sleep, the sweep
+// finds the payment past its time.
 func (r *Runner) wake(ctx context.Context, k breaker.Key) {
 	if r.lanes[k.Name] == nil || (k.Class != classCharge && k.Class != classStatus) {
 		return // no queue of ours waits for it
