@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,22 +21,38 @@ import (
 // apiKeyPrefix starts every API key, so that scanners find a leaked one.
 const apiKeyPrefix = "fbk_"
 
+// Scope is what an API key may be used for.
+type Scope string
+
+// Scopes.
+const (
+	ScopePayments Scope = "payments" // payments and wallets
+	ScopeCircuits Scope = "circuits" // see circuits and operate them
+)
+
+// Scopes lists them.
+var Scopes = []Scope{ScopePayments, ScopeCircuits}
+
 // APIKey is a machine client. Its id scopes the client's idempotency keys. The
 // secret is known only at creation.
 type APIKey struct {
 	ID         uuid.UUID
 	Name       string
 	Prefix     string // the secret's beginning, for lists
+	Scopes     []Scope
 	CreatedAt  time.Time
 	LastUsedAt *time.Time // to the minute
 	RevokedAt  *time.Time
 }
 
-const apiKeyColumns = `id, name, prefix, created_at, last_used_at, revoked_at`
+// Allows reports whether the key has the scope.
+func (k APIKey) Allows(scope Scope) bool { return slices.Contains(k.Scopes, scope) }
+
+const apiKeyColumns = `id, name, prefix, scopes, created_at, last_used_at, revoked_at`
 
 func scanAPIKey(row pgx.Row) (APIKey, error) {
 	var k APIKey
-	err := row.Scan(&k.ID, &k.Name, &k.Prefix, &k.CreatedAt, &k.LastUsedAt, &k.RevokedAt)
+	err := row.Scan(&k.ID, &k.Name, &k.Prefix, &k.Scopes, &k.CreatedAt, &k.LastUsedAt, &k.RevokedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return APIKey{}, ErrNotFound
 	}
@@ -54,9 +72,28 @@ func hashAPISecret(secret string) []byte {
 	return sum[:]
 }
 
+// checkScopes returns the scopes in their order, each once; none means payments.
+func checkScopes(asked []Scope) ([]Scope, error) {
+	for _, scope := range asked {
+		if !slices.Contains(Scopes, scope) {
+			return nil, &provider.FieldError{Field: "scope", Reason: fmt.Sprintf("%q is not payments or circuits", string(scope))}
+		}
+	}
+	var out []Scope
+	for _, scope := range Scopes {
+		if slices.Contains(asked, scope) || (len(asked) == 0 && scope == ScopePayments) {
+			out = append(out, scope)
+		}
+	}
+	return out, nil
+}
+
 // CreateAPIKey adds a machine client and returns its secret, the only time it is
-// known. Errors: *provider.FieldError.
-func (s *Store) CreateAPIKey(ctx context.Context, name string, by Actor) (k APIKey, secret string, err error) {
+// known. No scopes: payments. Errors: *provider.FieldError.
+func (s *Store) CreateAPIKey(ctx context.Context, name string, by Actor, scopes ...Scope) (k APIKey, secret string, err error) {
+	if scopes, err = checkScopes(scopes); err != nil {
+		return APIKey{}, "", err
+	}
 	name = strings.TrimSpace(name)
 	if n := utf8.RuneCountInString(name); n == 0 || n > maxName || !utf8.ValidString(name) {
 		return APIKey{}, "", &provider.FieldError{Field: "name", Reason: "must have 1 to 100 characters"}
@@ -68,13 +105,13 @@ func (s *Store) CreateAPIKey(ctx context.Context, name string, by Actor) (k APIK
 			return err
 		}
 		k, err = scanAPIKey(tx.QueryRow(ctx, `
-			INSERT INTO api_keys (id, name, prefix, secret_hash, created_at)
-			VALUES ($1, $2, $3, $4, $5) RETURNING `+apiKeyColumns,
-			id, name, secret[:len(apiKeyPrefix)+4], hashAPISecret(secret), s.Now()))
+			INSERT INTO api_keys (id, name, prefix, secret_hash, created_at, scopes)
+			VALUES ($1, $2, $3, $4, $5, $6) RETURNING `+apiKeyColumns,
+			id, name, secret[:len(apiKeyPrefix)+4], hashAPISecret(secret), s.Now(), scopes))
 		if err != nil {
 			return err
 		}
-		return s.Audit(ctx, tx, by, "apikey.add", "apikey:"+k.ID.String(), "", nil, map[string]any{"name": name})
+		return s.Audit(ctx, tx, by, "apikey.add", "apikey:"+k.ID.String(), "", nil, map[string]any{"name": name, "scopes": scopes})
 	})
 	if err != nil {
 		return APIKey{}, "", err

@@ -97,3 +97,32 @@ func TestRevokeAPIKey(t *testing.T) {
 	require.Equal(t, p.now.Add(-time.Hour), keys[0].RevokedAt.UTC(), "the first time stands")
 	require.ErrorIs(t, p.RevokeAPIKey(t.Context(), uuid.New(), store.System("test")), store.ErrNotFound)
 }
+
+func TestAPIKeyScopes(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	add := func(scopes ...store.Scope) (store.APIKey, error) {
+		_, secret, err := p.CreateAPIKey(t.Context(), "shop", store.System("test"), scopes...)
+		if err != nil {
+			return store.APIKey{}, err
+		}
+		return p.APIKeyBySecret(t.Context(), secret)
+	}
+	k, err := add()
+	require.NoError(t, err)
+	require.Equal(t, []store.Scope{store.ScopePayments}, k.Scopes)
+	require.True(t, k.Allows(store.ScopePayments))
+	require.False(t, k.Allows(store.ScopeCircuits))
+	k, err = add(store.ScopeCircuits, store.ScopePayments, store.ScopeCircuits)
+	require.NoError(t, err)
+	require.Equal(t, store.Scopes, k.Scopes)
+	keys, err := p.ListAPIKeys(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, store.Scopes, keys[0].Scopes)
+	for _, scope := range []store.Scope{"", "admin", "Payments"} {
+		_, err = add(store.ScopePayments, scope)
+		var field *provider.FieldError
+		require.ErrorAs(t, err, &field)
+		require.Equal(t, "scope", field.Field)
+	}
+}

@@ -14,17 +14,18 @@ import (
 
 // registerAPI adds the API for integrators.
 func (s *Server) registerAPI() {
-	v1 := s.echo.Group("/api/v1", s.requireKey)
-	v1.POST("/payments", s.createPayment)
-	v1.GET("/payments", s.listPayments)
-	v1.GET("/payments/:id", s.getPayment)
-	v1.GET("/payments/:id/timeline", s.getTimeline)
-	v1.POST("/wallets", s.createWallet)
-	v1.GET("/wallets", s.findWallet)
-	v1.GET("/wallets/:id", s.getWallet)
-	v1.POST("/wallets/:id/credit", s.moveWallet(+1))
-	v1.POST("/wallets/:id/debit", s.moveWallet(-1))
-	v1.GET("/wallets/:id/entries", s.listEntries)
+	v1, pays := s.echo.Group("/api/v1", s.requireKey), requireScope(store.ScopePayments)
+	v1.POST("/payments", s.createPayment, pays)
+	v1.GET("/payments", s.listPayments, pays)
+	v1.GET("/payments/:id", s.getPayment, pays)
+	v1.GET("/payments/:id/timeline", s.getTimeline, pays)
+	v1.POST("/wallets", s.createWallet, pays)
+	v1.GET("/wallets", s.findWallet, pays)
+	v1.GET("/wallets/:id", s.getWallet, pays)
+	v1.POST("/wallets/:id/credit", s.moveWallet(+1), pays)
+	v1.POST("/wallets/:id/debit", s.moveWallet(-1), pays)
+	v1.GET("/wallets/:id/entries", s.listEntries, pays)
+	s.registerCircuitAPI(v1)
 	v1.RouteNotFound("/*", s.notFound)
 }
 

@@ -16,8 +16,8 @@ import (
 )
 
 // auditActions lists the actions people filter by most.
-var auditActions = []string{"payment.status", "payment.resolve", "payment.reconcile", "circuit.reset", "charges.resume",
-	"reconciliation.run", "webhook.reapply", "user.add", "api_key.add"}
+var auditActions = []string{"payment.status", "payment.resolve", "payment.reconcile", "circuit.reset", "circuit.probe_once",
+	"circuit.forced_open", "circuit.forced_closed", "circuit.metrics_only", "charges.resume", "reconciliation.run", "webhook.reapply", "user.add", "apikey.add"}
 
 // auditPage answers the audit log.
 func (s *Server) auditPage(c echo.Context) error {

@@ -187,12 +187,21 @@ var refusals = []struct {
 		detail: "Each person signs in with an email of their own.", fields: fieldErrors{{"email", "has a user already"}}},
 	{err: breaker.ErrEpoch, status: http.StatusConflict, code: "conflict", title: "Changed meanwhile",
 		detail: "The circuit changed since you looked at it. Nothing was changed."},
+	{err: breaker.ErrNotOpen, status: http.StatusConflict, code: "not-open", title: "The circuit is not open",
+		detail: "Only an open circuit that nobody forced open can be probed. Nothing was changed."},
 }
 
 // accessProblem reads who may not do what.
 func accessProblem(err error) (problem, bool) {
-	var role *forbidden
+	var (
+		role  *forbidden
+		scope *missingScope
+	)
 	switch {
+	case errors.As(err, &scope):
+		return newProblem(http.StatusForbidden, "missing-scope", "Not allowed",
+			fmt.Sprintf("This API key lacks the scope %s. Make one with: fusebox apikey add --scope %s", scope.needs, scope.needs),
+			fieldError{"Authorization", "lacks the scope " + string(scope.needs)}), true
 	case errors.As(err, &role):
 		p := newProblem(http.StatusForbidden, "forbidden", "Not allowed",
 			fmt.Sprintf("The role %s may do this.", role.needs))

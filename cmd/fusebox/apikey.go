@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -19,6 +20,7 @@ func apiKeyCommand(ctx context.Context, args []string, out io.Writer) error {
 	}
 	fs := newFlags("apikey "+args[0], "")
 	name := fs.String("name", "", "add: what the key is for")
+	scopes := fs.String("scope", string(store.ScopePayments), "add: what the key may be used for: payments, circuits, or both with a comma")
 	id := fs.String("id", "", "revoke: the key's id, from list")
 	if err := fs.Parse(args[1:]); err != nil {
 		return err
@@ -26,11 +28,11 @@ func apiKeyCommand(ctx context.Context, args []string, out io.Writer) error {
 	return withStore(ctx, "apikey", func(s *store.Store) error {
 		switch args[0] {
 		case "add":
-			k, secret, err := s.CreateAPIKey(ctx, *name, commandLine)
+			k, secret, err := s.CreateAPIKey(ctx, *name, commandLine, scopesOf(*scopes)...)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "%s\n(%s, id %s; shown once)\n", secret, k.Name, k.ID)
+			fmt.Fprintf(out, "%s\n(%s, id %s, for %s; shown once)\n", secret, k.Name, k.ID, scopeNames(k.Scopes))
 			return nil
 		case "list":
 			return listAPIKeys(ctx, s, out)
@@ -46,19 +48,36 @@ func apiKeyCommand(ctx context.Context, args []string, out io.Writer) error {
 	})
 }
 
+// scopesOf reads the flag; the store says what is no scope.
+func scopesOf(list string) []store.Scope {
+	var out []store.Scope
+	for name := range strings.SplitSeq(list, ",") {
+		out = append(out, store.Scope(strings.TrimSpace(name)))
+	}
+	return out
+}
+
+func scopeNames(scopes []store.Scope) string {
+	names := make([]string, len(scopes))
+	for i, s := range scopes {
+		names[i] = string(s)
+	}
+	return strings.Join(names, ",")
+}
+
 func listAPIKeys(ctx context.Context, s *store.Store, out io.Writer) error {
 	keys, err := s.ListAPIKeys(ctx)
 	if err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tPREFIX\tCREATED\tSTATE")
+	fmt.Fprintln(w, "ID\tNAME\tPREFIX\tSCOPES\tCREATED\tSTATE")
 	for _, k := range keys {
 		state := "active"
 		if k.RevokedAt != nil {
 			state = "revoked " + k.RevokedAt.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Prefix, k.CreatedAt.UTC().Format(time.RFC3339), state)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Prefix, scopeNames(k.Scopes), k.CreatedAt.UTC().Format(time.RFC3339), state)
 	}
 	return w.Flush()
 }

@@ -36,7 +36,7 @@ func breakerCommands() []command {
 	} {
 		list = append(list, command{a.action.Verb(), a.summary, operateCircuit(a.action)})
 	}
-	return list
+	return append(list, command{"whatif", "what other settings would have done with recorded calls", whatIf})
 }
 
 func breakerCommand(ctx context.Context, args []string, out io.Writer) error {
@@ -100,10 +100,10 @@ func listCircuits(ctx context.Context, args []string, out io.Writer) error {
 
 func printCircuitsJSON(out io.Writer, list []breaker.Snapshot) error {
 	answer := struct {
-		Circuits []opcircuits.View `json:"circuits"`
+		Data []opcircuits.View `json:"data"`
 	}{[]opcircuits.View{}}
 	for _, s := range list {
-		answer.Circuits = append(answer.Circuits, opcircuits.NewView(s))
+		answer.Data = append(answer.Data, opcircuits.NewView(s))
 	}
 	enc := json.NewEncoder(out)
 	enc.SetIndent("", "  ")

@@ -131,7 +131,7 @@ func TestBrowserReset(t *testing.T) {
 	b.signIn("olena@example.org", w.person("olena@example.org", "Olena", store.RoleOperator))
 	b.open("/providers")
 	b.run(chromedp.Click(css("a[href$='/outage/charge/reset']")), chromedp.WaitVisible(css("dialog[open] textarea")),
-		chromedp.SendKeys(css("dialog[open] textarea"), "The provider says it is back."),
+		chromedp.SendKeys(css("dialog[open] #typed"), "outage"), chromedp.SendKeys(css("dialog[open] textarea"), "The provider says it is back."),
 		chromedp.Click(css("dialog[open] form button")))
 	w.eventually(60*time.Second, "the waiting payment went through", func() bool { return w.payment(first).Status == store.Succeeded })
 	require.Equal(t, 1, w.scalar(`SELECT count(*) FROM audit_log WHERE action = 'circuit.reset'`))
@@ -189,7 +189,8 @@ func (b *browser) breaksAndResets(name string) {
 	b.run(chromedp.Click(css("a[href$='/"+name+"/charge/reset']")), chromedp.WaitVisible(css("dialog[open] textarea")))
 	// A dialog outlives the page's refreshes, so there is time to heal in another tab.
 	press(b.tab(), "heal")
-	b.run(chromedp.SendKeys(css("dialog[open] textarea"), "Healed on the demo panel."), chromedp.Click(css("dialog[open] form button")))
+	b.run(chromedp.SendKeys(css("dialog[open] #typed"), name), chromedp.SendKeys(css("dialog[open] textarea"), "Healed on the demo panel."),
+		chromedp.Click(css("dialog[open] form button")))
 	eventuallyIn(b.t, 60*time.Second, func() string { return "the circuit is closed: " + b.text("#banners") },
 		func() bool { return !strings.Contains(b.text("#banners"), name+": Charges") })
 }
@@ -219,6 +220,6 @@ func TestBrowserWithoutScripts(t *testing.T) {
 
 	b.open("/providers")
 	b.run(chromedp.Click(css("a[href$='/outage/charge/reset']")), chromedp.WaitVisible(css("form textarea")),
-		chromedp.SendKeys(css("form textarea"), "Back again."), chromedp.Click(css("form[action$='/reset'] button")))
+		chromedp.SendKeys(css("#typed"), "outage"), chromedp.SendKeys(css("form textarea"), "Back again."), chromedp.Click(css("form[action$='/reset'] button")))
 	w.eventually(60*time.Second, "the waiting payment went through", func() bool { return w.payment(waiting).Status == store.Succeeded })
 }

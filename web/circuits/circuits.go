@@ -103,7 +103,7 @@ func (r Request) Problems() []*provider.FieldError {
 	if r.ActionID == uuid.Nil {
 		refuse("action_id", "is required")
 	}
-	if r.Epoch == "" {
+	if strings.TrimSpace(r.Epoch) == "" {
 		refuse("epoch", "is required: the epoch of the circuit you saw")
 	}
 	switch n := utf8.RuneCountInString(strings.TrimSpace(r.Reason)); {
