@@ -200,7 +200,7 @@ func (s *Server) renderCircuit(c echo.Context, status int, f circuitForm) error 
 	title := views.T(ctx, circuitText(f.action, "title"), "Provider", f.key.Name, "Class", views.Opt(ctx, "class.", f.key.Class))
 	props := components.ConfirmProps{
 		Title: title, Lead: views.T(ctx, circuitText(f.action, "lead")), Problem: f.problem,
-		Facts: circuitFacts(ctx, snap), Consequences: circuitConsequences(ctx, f, snap, waiting),
+		Facts: circuitFacts(ctx, snap), Consequences: s.circuitConsequences(ctx, f, snap, waiting),
 		Action: templ.SafeURL(views.CircuitPath(f.key.Name, f.key.Class, f.action.Verb())), Cancel: views.PathProviders,
 		ActionID: f.actionID.String(), Hidden: []components.HiddenField{{Name: "epoch", Value: snap.Epoch}},
 		Reason: &components.Field{ID: "reason", Label: views.T(ctx, "ui.reason"), Hint: views.T(ctx, "ui.reason_hint"),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fusebox/breaker"
+	"fusebox/provider"
 	"fusebox/store"
 	"fusebox/views"
 	"fusebox/views/components"
@@ -115,7 +116,7 @@ func circuitFacts(ctx context.Context, s breaker.Snapshot) []components.Term {
 }
 
 // circuitConsequences says what will happen, in numbers.
-func circuitConsequences(ctx context.Context, f circuitForm, s breaker.Snapshot, w store.WaitingCharges) []components.Consequence {
+func (s *Server) circuitConsequences(ctx context.Context, f circuitForm, snap breaker.Snapshot, w store.WaitingCharges) []components.Consequence {
 	name, charges := f.key.Name, f.key.Class == "charge"
 	var list []components.Consequence
 	add := func(tone components.Tone, text string) {
@@ -123,15 +124,15 @@ func circuitConsequences(ctx context.Context, f circuitForm, s breaker.Snapshot,
 	}
 	switch f.action {
 	case circuits.ProbeOnce:
-		return probeConsequences(ctx, f, s, w)
+		return probeConsequences(ctx, f, snap, w)
 	case circuits.ForcedOpen:
-		return openConsequences(ctx, f, s, w)
+		return openConsequences(ctx, f, snap, w)
 	case circuits.Reset, circuits.ForcedClosed, circuits.MetricsOnly:
 		if !charges {
 			add("", views.T(ctx, "reset.lookups", "Provider", name))
 			break
 		}
-		add("", queuedText(ctx, name, f.settings.ChargeWorkers, w))
+		add("", s.queuedText(ctx, f.settings, w))
 		if f.action == circuits.Reset {
 			add(components.ToneWarn, views.N(ctx, "reset.risk", int64(w.Unknown), "Provider", name))
 		} else {
@@ -140,7 +141,7 @@ func circuitConsequences(ctx context.Context, f circuitForm, s breaker.Snapshot,
 	}
 	switch f.action {
 	case circuits.Reset:
-		add("", views.N(ctx, "reset.threshold", int64(s.Settings.Failures)))
+		add("", views.N(ctx, "reset.threshold", int64(snap.Settings.Failures)))
 	case circuits.ForcedClosed:
 		add(components.ToneWarn, views.T(ctx, "act.circuit.forced_closed.never_opens", "Provider", name))
 	case circuits.MetricsOnly:
@@ -202,15 +203,14 @@ func (f circuitForm) endText(ctx context.Context) string {
 }
 
 // queuedText says how many payments are sent, what they are worth and how fast.
-func queuedText(ctx context.Context, name string, workers int, w store.WaitingCharges) string {
+func (s *Server) queuedText(ctx context.Context, p provider.Settings, w store.WaitingCharges) string {
 	if w.Pending == 0 {
 		return views.T(ctx, "reset.queued_none")
 	}
-	text := views.N(ctx, "reset.queued", int64(w.Pending), "Provider", name) + " " +
+	text := views.N(ctx, "reset.queued", int64(w.Pending), "Provider", p.Name) + " " +
 		views.T(ctx, "reset.amounts", "Amounts", amountsText(ctx, w))
-	// store.WakeWaiting lets them go one after another, from now on.
-	span := max(time.Second, time.Duration(w.Pending)*time.Second/store.WakePace)
-	return text + " " + views.T(ctx, "reset.last_due", "Span", messages.Span(ctx, span), "Workers", workers)
+	span := max(time.Second, s.cfg.Store.WakeSpan(p.Name, true, w.Pending))
+	return text + " " + views.T(ctx, "reset.last_due", "Span", messages.Span(ctx, span), "Workers", p.ChargeWorkers)
 }
 
 func amountsText(ctx context.Context, w store.WaitingCharges) string {

@@ -81,7 +81,7 @@ func (s *Server) renderResume(c echo.Context, status int, f resumeForm) error {
 		props.Facts = append(props.Facts, components.Term{Label: views.T(ctx, "resume.since"), Body: components.Ago(*now.PausedAt)})
 	}
 	p, _ := s.settings(f.provider)
-	props.Consequences = []components.Consequence{{Text: queuedText(ctx, f.provider, p.ChargeWorkers, waiting)},
+	props.Consequences = []components.Consequence{{Text: s.queuedText(ctx, p, waiting)},
 		{Text: views.T(ctx, "resume.again", "Provider", f.provider)}}
 	props.Reason = &components.Field{ID: "reason", Label: views.T(ctx, "ui.reason"), Hint: views.T(ctx, "ui.reason_hint"),
 		Value: f.reason, Error: f.wrong, Required: true, Max: maxReason}
