@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 )
 
 // maxTrip is how many operations share a trip to Redis at most: its time there stays
@@ -26,23 +25,28 @@ const (
 
 // operation is one permit or report on its way to Redis.
 type operation struct {
-	kind  opKind
-	epoch string // a report's; "" for a permit
-	line  string // as calls_fast.lua describes it
+	kind opKind
+	of   finished // a permit has a token only
 
 	code    string
 	retry   int64  // microseconds
 	decided string // the circuit's epoch after it
 	err     error
-	done    chan struct{} // nil while it travels at once
+	done    chan struct{} // told once, when it travelled with others
 }
 
+// spare keeps operations that are over.
+var spare = sync.Pool{New: func() any { return &operation{done: make(chan struct{}, 1)} }}
+
 func askFor(token string) *operation {
-	return &operation{kind: asks, line: "P\t" + token + "\n"}
+	o := spare.Get().(*operation)
+	o.kind, o.of, o.err = asks, finished{token: token}, nil
+	return o
 }
 
 func tell(f finished) *operation {
-	o := &operation{kind: special, epoch: f.epoch}
+	o := spare.Get().(*operation)
+	o.kind, o.of, o.err = special, f, nil
 	if !f.slow && !f.probe {
 		switch f.verdict {
 		case OK:
@@ -51,8 +55,24 @@ func tell(f finished) *operation {
 			o.kind = neutral
 		}
 	}
-	o.line = "R\t" + f.token + "\t" + f.epoch + "\t" + string(f.verdict) + "\t" + flag(f.slow) + "\t" + flag(f.probe) + "\t" + f.entry + "\n"
 	return o
+}
+
+// write adds the operation as calls_fast.lua reads it.
+func (o *operation) write(b *strings.Builder) {
+	if o.kind == asks {
+		b.WriteString("P\t")
+		b.WriteString(o.of.token)
+		b.WriteByte('\n')
+		return
+	}
+	b.WriteString("R\t")
+	for _, field := range [...]string{o.of.token, o.of.epoch, string(o.of.verdict), flag(o.of.slow), flag(o.of.probe)} {
+		b.WriteString(field)
+		b.WriteByte('\t')
+	}
+	b.WriteString(o.of.entry)
+	b.WriteByte('\n')
 }
 
 func flag(b bool) string {
@@ -71,17 +91,18 @@ type lineUp struct {
 
 // perform carries out one operation: at once when no trip of this circuit is under way,
 // with the next trip otherwise. So a lone caller waits for nobody, a crowd costs Redis
-// little more than one call, and nobody makes more than one round trip. It returns an
-// error when Redis did not answer in time; whether the operation was carried out is
-// then unknown.
+// little more than one call, and nobody makes more than one round trip. The caller's
+// cancellation is not Redis's failure and ends nothing. An error says that Redis did
+// not answer in time; whether the operation was carried out is then unknown.
 func (r *Redis) perform(ctx context.Context, e *shared, o *operation) error {
 	q := &e.line
 	q.mu.Lock()
 	if q.flying {
-		o.done = make(chan struct{})
 		q.waiting = append(q.waiting, o)
 		q.mu.Unlock()
-		return r.wait(ctx, e, o)
+		// Not for long: trips have a timeout, and one that fails dismisses the line.
+		<-o.done
+		return o.err
 	}
 	q.flying = true
 	q.mu.Unlock()
@@ -90,21 +111,6 @@ func (r *Redis) perform(ctx context.Context, e *shared, o *operation) error {
 		go r.carryOn(e)
 	}
 	return o.err
-}
-
-// wait waits for an operation in line, as long as a trip may take. The caller's
-// cancellation is not Redis's failure and ends nothing.
-func (r *Redis) wait(ctx context.Context, e *shared, o *operation) error {
-	timer := time.NewTimer(r.store.timeout)
-	defer timer.Stop()
-	select {
-	case <-o.done:
-		return o.err
-	case <-timer.C:
-		e.line.leave(o)
-		r.lost(ctx, e, context.DeadlineExceeded)
-		return context.DeadlineExceeded
-	}
 }
 
 // carryOn makes trips until nobody waits.
@@ -118,7 +124,7 @@ func (r *Redis) carryOn(e *shared) {
 		}
 		r.fly(context.Background(), e, batch)
 		for _, o := range batch {
-			close(o.done)
+			o.done <- struct{}{}
 		}
 	}
 }
@@ -153,19 +159,6 @@ func (q *lineUp) dismiss() []*operation {
 	return gone
 }
 
-// leave takes an operation whose caller gave up out of the line: a permit nobody waits
-// for must not hold a probe's slot.
-func (q *lineUp) leave(o *operation) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i, other := range q.waiting {
-		if other == o {
-			q.waiting = append(q.waiting[:i:i], q.waiting[i+1:]...)
-			return
-		}
-	}
-}
-
 // fly makes one trip with a batch and fills its answers in.
 func (r *Redis) fly(ctx context.Context, e *shared, batch []*operation) {
 	err := r.trip(ctx, e, batch)
@@ -179,7 +172,7 @@ func (r *Redis) fly(ctx context.Context, e *shared, batch []*operation) {
 	// The others decide alone at once: one timeout is enough.
 	for _, o := range e.line.dismiss() {
 		o.err = err
-		close(o.done)
+		o.done <- struct{}{}
 	}
 }
 
@@ -212,9 +205,9 @@ func (r *Redis) tripArgs(e *shared, batch []*operation, seen, view string) []any
 	var lines strings.Builder
 	plain := true
 	for _, o := range batch {
-		lines.WriteString(o.line)
+		o.write(&lines)
 		counts[o.kind]++
-		plain = plain && o.kind != special && (o.kind == asks || o.epoch == seen)
+		plain = plain && o.kind != special && (o.kind == asks || o.of.epoch == seen)
 	}
 	return r.args(e, strconv.FormatFloat(r.opt.Rand(), 'f', 9, 64), e.cap, e.lease, seen, view, e.window,
 		lines.String(), flag(plain), counts[asks], counts[good], counts[neutral])

@@ -75,26 +75,6 @@ func (r *Redis) waiting(e *shared) int {
 	return len(e.line.waiting)
 }
 
-// A trip that takes long costs those in line one timeout, and leaves nothing of theirs
-// behind for a later trip.
-func TestALineThatDoesNotMoveIsLeftAtTheTimeout(t *testing.T) {
-	t.Parallel()
-	_, b, _ := faulty(t, Settings{Failures: 3, OpenFor: time.Hour, MaxInFlight: 5})
-	require.Nil(t, once(t, b, OK))
-	b.opt.Recheck = time.Hour
-	e := b.circuit(charge)
-	b.line(t, e, true)
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() { _, _ = b.Permit(context.Background(), charge) })
-	}
-	began := time.Now()
-	wg.Wait()
-	require.Less(t, time.Since(began), 5*time.Second, "one timeout of 250 ms")
-	require.False(t, b.Degraded().IsZero())
-	require.Zero(t, b.waiting(e))
-}
-
 // Redis hangs while a crowd waits: everybody decides alone after one timeout.
 func TestB06_RedisHangsACrowdWaitsOneTimeout(t *testing.T) {
 	t.Parallel()

@@ -93,6 +93,7 @@ func (r *Redis) Permit(ctx context.Context, k Key) (Permit, error) {
 		return r.permitAlone(e, token)
 	}
 	o := askFor(token)
+	defer spare.Put(o)
 	if err := r.perform(ctx, e, o); err != nil {
 		return r.permitAlone(e, token)
 	}
@@ -128,6 +129,7 @@ func (p *redisPermit) Report(ctx context.Context, v Verdict, latency time.Durati
 		return
 	}
 	o := tell(f)
+	defer spare.Put(o)
 	switch err := r.perform(ctx, e, o); {
 	case err != nil:
 		r.reportAlone(e, f)

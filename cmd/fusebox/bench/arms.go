@@ -40,6 +40,7 @@ func client(url string, goroutines int) (redis.UniversalClient, error) {
 		return nil, errors.New("the Redis URL is not valid")
 	}
 	o.PoolSize, o.MaxRetries, o.DialerRetries, o.DisableIdentity = max(goroutines, 2), -1, 1, true
+	o.ContextTimeoutEnabled = true
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
 	return redis.NewClient(o), nil
 }

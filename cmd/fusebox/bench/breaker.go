@@ -35,7 +35,7 @@ type BreakerReport struct {
 	RatioVsGobreaker64  float64 `json:"ratio_vs_gobreaker_64"` // calls/s without work, higher is better
 	RatioVsFloor64      float64 `json:"ratio_vs_floor_64"`
 	P99VsFloor64        float64 `json:"p99_vs_floor_64"`        // lower is better
-	Work50msOverhead64  float64 `json:"work50ms_overhead_64"`   // share of calls/s lost beside no breaker at all
+	Work50msOverhead64  float64 `json:"work50ms_overhead_64"`   // how much longer a call takes than without any breaker, in the mean
 	LeakedTotal         int     `json:"leaked_total"`           // calls to a dead provider
 	LeakedAfterOpen     int     `json:"leaked_after_open"`      // of these, asked for after it was open
 	LeakThreshold       int     `json:"leak_threshold"`         // failures that open it
@@ -134,7 +134,7 @@ func (r *BreakerReport) ratios() {
 	r.RatioVsGobreaker64 = share(quick["ours"].CallsPerS, quick["gobreaker"].CallsPerS)
 	r.RatioVsFloor64 = share(quick["ours"].CallsPerS, quick["floor"].CallsPerS)
 	r.P99VsFloor64 = share(quick["ours"].P99us, quick["floor"].P99us)
-	r.Work50msOverhead64 = math.Round(1e4*(1-share(slow["ours"].CallsPerS, slow["bare"].CallsPerS))) / 1e4
+	r.Work50msOverhead64 = share(slow["ours"].MeanUs-slow["bare"].MeanUs, slow["bare"].MeanUs)
 }
 
 // share is a / b to four digits; 0 when b is.
@@ -150,7 +150,7 @@ func (r *BreakerReport) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(out, "Redis %s, %s, %d CPUs, median of %d rounds\n", r.Redis, r.Go, r.CPUs, r.Rounds)
 	for _, c := range r.Cells {
-		fmt.Fprintf(w, "\nwork %d ms, %d goroutines\tcalls/s\tp50 µs\tp99 µs\tmax µs\terrors\trecorded\tmade\t\n", c.WorkMS, c.Goroutines)
+		fmt.Fprintf(w, "\nwork %d ms, %d at once\tcalls/s\tmean µs\tp50 µs\tp99 µs\tmax µs\terrors\trecorded\tmade\t\n", c.WorkMS, c.Goroutines)
 		for _, name := range []string{"bare", "floor", "ours", "gobreaker", "gobreaker_memory"} {
 			a, ok := c.Arms[name]
 			if !ok {
@@ -160,7 +160,7 @@ func (r *BreakerReport) print(out io.Writer) error {
 			if a.Recorded < 0 {
 				recorded = "–"
 			}
-			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%d\t%s\t%d\t\n", name, a.CallsPerS, a.P50us, a.P99us, a.Maxus, a.Errors, recorded, a.Made)
+			fmt.Fprintf(w, "%s\t%.0f\t%.1f\t%.1f\t%.1f\t%.0f\t%d\t%s\t%d\t\n", name, a.CallsPerS, a.MeanUs, a.P50us, a.P99us, a.Maxus, a.Errors, recorded, a.Made)
 		}
 	}
 	if err := w.Flush(); err != nil {

@@ -63,7 +63,7 @@ func TestBreakerBenchmark(t *testing.T) {
 
 	out.Reset()
 	require.NoError(t, r.print(&out))
-	require.Contains(t, out.String(), "work 50 ms, 64 goroutines")
+	require.Contains(t, out.String(), "work 50 ms, 64 at once")
 }
 
 func TestBreakerBenchmarkRefusesNonsense(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 // Result is what one arm did, the median of its rounds; counts are their sums.
 type Result struct {
 	CallsPerS float64 `json:"calls_per_s"`
-	P50us     float64 `json:"p50_us"` // of one call with its work, microseconds
+	MeanUs    float64 `json:"mean_us"` // of one call with its work, microseconds
+	P50us     float64 `json:"p50_us"`
 	P99us     float64 `json:"p99_us"`
 	Maxus     float64 `json:"max_us"`
 	Errors    int     `json:"errors"`
@@ -22,6 +23,7 @@ type Result struct {
 // lap is one arm's turn in one round.
 type lap struct {
 	perSecond     float64
+	mean          time.Duration
 	p50, p99, max time.Duration
 	errors        int
 	recorded      int
@@ -65,6 +67,7 @@ type runner struct {
 	call   func(work func()) error
 	work   func()
 	times  histogram
+	total  time.Duration
 	slow   time.Duration
 	inTime int // calls that ended before the time was over
 	made   int // calls whose work was done
@@ -77,6 +80,7 @@ func (w *runner) until(ctx context.Context, end time.Time) {
 		err := w.call(counted)
 		after := time.Now()
 		w.times.add(after.Sub(now))
+		w.total += after.Sub(now)
 		w.slow = max(w.slow, after.Sub(now))
 		if err != nil {
 			w.errors++
@@ -90,8 +94,9 @@ func (w *runner) until(ctx context.Context, end time.Time) {
 func collect(runners []*runner, d time.Duration) lap {
 	var out lap
 	var all histogram
-	inTime := 0
+	inTime, total := 0, time.Duration(0)
 	for _, w := range runners {
+		total += w.total
 		all.merge(&w.times)
 		inTime += w.inTime
 		out.made += w.made
@@ -99,6 +104,9 @@ func collect(runners []*runner, d time.Duration) lap {
 		out.max = max(out.max, w.slow)
 	}
 	out.perSecond = float64(inTime) / d.Seconds()
+	if all.n > 0 {
+		out.mean = total / time.Duration(all.n)
+	}
 	out.p50, out.p99 = all.quantile(0.5), all.quantile(0.99)
 	return out
 }
@@ -115,6 +123,7 @@ func sum(laps []lap) Result {
 	micro := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 	out := Result{
 		CallsPerS: pick(func(l lap) float64 { return l.perSecond }),
+		MeanUs:    pick(func(l lap) float64 { return micro(l.mean) }),
 		P50us:     pick(func(l lap) float64 { return micro(l.p50) }),
 		P99us:     pick(func(l lap) float64 { return micro(l.p99) }),
 		Maxus:     pick(func(l lap) float64 { return micro(l.max) }),
