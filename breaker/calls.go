@@ -217,7 +217,7 @@ func (r *Redis) tripArgs(e *shared, batch []*operation, seen, view string) []any
 func share(batch []*operation, results []any, seen string) error {
 	if len(results) == 0 {
 		for _, o := range batch {
-			o.code, o.decided = counted, seen
+			o.code, o.retry, o.decided = counted, 0, seen
 			if o.kind == asks {
 				o.code = admitted
 			}
