@@ -55,6 +55,9 @@ type Capabilities struct {
 	// ListPages is how many further requests a lookup by reference may cost, at a provider
 	// that cannot filter by reference and has its list read through.
 	ListPages int
+
+	Operations []OperationKind // what can be done to a charge; the adapter is an Operator when there is any
+	Disputes   bool            // the provider sends events about disputes
 }
 
 // Has reports whether w is among the declared ways.
@@ -84,6 +87,10 @@ type Object struct {
 	Message      string    // the provider's words for people; hostile text
 	CreatedAt    time.Time // by the provider's clock
 	Raw          []byte    // redacted JSON, capped
+
+	Kind   ObjectKind // what it is; a charge unless said otherwise
+	Child  Child      // of a refund or dispute
+	Totals *Totals    // of a charge; nil: the provider did not say
 }
 
 // Charged is the result of one charge call: the classification, the facts of the
