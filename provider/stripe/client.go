@@ -35,7 +35,7 @@ func newClient(s provider.Settings, o Options) (*client, error) {
 		EnableTelemetry:   sdk.Bool(false),
 		LeveledLogger:     &sdk.LeveledLogger{Level: sdk.LevelNull},
 		HTTPClient: &http.Client{
-			Transport:     roundTripper{caller},
+			Transport:     roundTripper{},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	})
@@ -44,28 +44,41 @@ func newClient(s provider.Settings, o Options) (*client, error) {
 
 // post makes the one wire send of a money call.
 func (c *client) post(ctx context.Context, path, key string, body []byte) provider.Exchange {
-	ex, _ := c.call(ctx, http.MethodPost, path, body, &sdk.Params{IdempotencyKey: sdk.String(key)})
-	return ex
+	s := send{do: func(ctx context.Context, call provider.Call) (provider.Exchange, int) {
+		return c.caller.Do(ctx, call), 1
+	}}
+	c.call(ctx, &s, http.MethodPost, path, body, &sdk.Params{IdempotencyKey: sdk.String(key)})
+	return s.exchange
 }
 
 // get asks a question, with the caller's tries, and says how many requests it took.
 func (c *client) get(ctx context.Context, path string, query url.Values) (provider.Exchange, int) {
-	return c.call(ctx, http.MethodGet, path, []byte(query.Encode()), &sdk.Params{})
+	s := send{do: c.caller.Ask}
+	c.call(ctx, &s, http.MethodGet, path, []byte(query.Encode()), &sdk.Params{})
+	return s.exchange, s.requests
+}
+
+// getOnce asks a question with one request.
+func (c *client) getOnce(ctx context.Context, path string) provider.Exchange {
+	s := send{do: func(ctx context.Context, call provider.Call) (provider.Exchange, int) {
+		return c.caller.AskOnce(ctx, call), 1
+	}}
+	c.call(ctx, &s, http.MethodGet, path, nil, &sdk.Params{})
+	return s.exchange
 }
 
 // call runs one request through stripe-go. What stripe-go makes of the answer is
 // dropped: the exchange holds the answer as it came.
-func (c *client) call(ctx context.Context, method, path string, body []byte, p *sdk.Params) (provider.Exchange, int) {
-	var s send
-	p.Context = context.WithValue(ctx, sendKey{}, &s)
+func (c *client) call(ctx context.Context, s *send, method, path string, body []byte, p *sdk.Params) {
+	p.Context = context.WithValue(ctx, sendKey{}, s)
 	err := c.backend.CallRaw(method, path, c.key, body, p, &discard{})
-	if !s.made {
-		if err == nil {
-			err = errNotMade
-		}
-		return local(method, err), 0
+	if s.made {
+		return
 	}
-	return s.exchange, s.requests
+	if err == nil {
+		err = errNotMade
+	}
+	s.exchange = local(method, err)
 }
 
 // local is a call that stripe-go refused to make.
@@ -78,8 +91,9 @@ var (
 	errTwice   = errors.New("a second request within one call")
 )
 
-// send is what became of one call; the context carries it to the round tripper.
+// send is one call and what became of it; the context carries it to the round tripper.
 type send struct {
+	do       func(context.Context, provider.Call) (provider.Exchange, int) // the caller's way to make it
 	made     bool
 	exchange provider.Exchange
 	requests int
@@ -90,10 +104,10 @@ type sendKey struct{}
 // roundTripper is stripe-go's way to the network. It takes the request apart and sends
 // its parts through the caller: the request itself carries a GetBody, with which
 // net/http would send it again.
-type roundTripper struct{ caller *provider.Caller }
+type roundTripper struct{}
 
 // RoundTrip implements http.RoundTripper.
-func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+func (roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	s, ok := req.Context().Value(sendKey{}).(*send)
 	if !ok || s.made {
 		return nil, errTwice
@@ -103,11 +117,7 @@ func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	s.made = true
-	if req.Method == http.MethodPost {
-		s.exchange, s.requests = t.caller.Do(req.Context(), call), 1
-	} else {
-		s.exchange, s.requests = t.caller.Ask(req.Context(), call)
-	}
+	s.exchange, s.requests = s.do(req.Context(), call)
 	if s.exchange.Err != nil {
 		return nil, s.exchange.Err
 	}

@@ -47,6 +47,7 @@ func newFake(t *testing.T) *fake {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/payment_intents", f.charge)
 	mux.HandleFunc("GET /v1/payment_intents", f.list)
+	mux.HandleFunc("GET /v1/balance", f.balance)
 	mux.HandleFunc("GET /v1/payment_intents/search", f.search)
 	mux.HandleFunc("GET /v1/payment_intents/{id}", f.get)
 	srv := httptest.NewServer(mux)
@@ -354,6 +355,12 @@ func (f *fake) get(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	fail(w, http.StatusNotFound, "invalid_request_error", "resource_missing")
+}
+
+func (f *fake) balance(w http.ResponseWriter, r *http.Request) {
+	if !f.misbehave(w, r) {
+		reply(w, http.StatusOK, map[string]any{"object": "balance", "livemode": false, "available": []any{}})
+	}
 }
 
 // list answers newest first, as Stripe does. Told to ignore the filter it lists

@@ -1,6 +1,8 @@
 package stripe
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -22,7 +24,10 @@ type Adapter struct {
 	now      func() time.Time
 }
 
-var _ provider.Adapter = (*Adapter)(nil)
+var (
+	_ provider.Adapter = (*Adapter)(nil)
+	_ provider.Pinger  = (*Adapter)(nil)
+)
 
 // listPages is how many pages of Stripe's list one lookup may read: a thousand charges
 // made in the minutes around ours.
@@ -83,6 +88,7 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		KeyLife:         a.settings.KeyLife,
 		Listing:         !a.settings.NoStatusAPI,
 		Webhooks:        true,
+		Ping:            true,
 		Ways:            []provider.Way{provider.ByID, provider.ByReference},
 		ListPages:       listPages,
 	}
@@ -90,6 +96,13 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		c.Ways, c.ListPages = []provider.Way{provider.WebhookOnly}, 0
 	}
 	return c
+}
+
+// Ping implements provider.Pinger with GET /v1/balance. A restricted key that may not
+// read it is told so, and that is an answer too.
+func (a *Adapter) Ping(ctx context.Context) provider.Pinged {
+	ex := a.client.getOnce(ctx, "/v1/balance")
+	return provider.ClassifyPing(ex, json.Valid(ex.Body))
 }
 
 // validKey reports whether Stripe takes the key unchanged.
