@@ -7,6 +7,7 @@ import (
 	"github.com/a-h/templ"
 
 	"fusebox/views/components"
+	"fusebox/views/messages"
 )
 
 // OverviewView is the first page: what is unknown, what moves, who is down.
@@ -49,6 +50,7 @@ type ProviderStrip struct {
 	Charge  string // circuit state
 	Status  string
 	Since   time.Time // of the charge circuit's state
+	Until   time.Time // the charge circuit blocks calls; zero unless open
 	Rate    string    // success rate, empty when nothing was called
 	Slow    bool      // the rate is worth a look
 	P95     string
@@ -56,6 +58,14 @@ type ProviderStrip struct {
 	Running int
 	Oldest  *time.Time
 	Paused  bool
+}
+
+// untilWords say how long the charge circuit blocks calls; empty when that is not known.
+func (p ProviderStrip) untilWords(ctx context.Context) string {
+	if !p.Until.After(messages.From(ctx).Now) {
+		return ""
+	}
+	return T(ctx, "act.circuit.until", "Time", messages.Clock(ctx, p.Until))
 }
 
 // RunStrip is a provider's latest reconciliation run.

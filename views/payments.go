@@ -7,6 +7,7 @@ import (
 	"github.com/a-h/templ"
 
 	"fusebox/views/components"
+	"fusebox/views/messages"
 )
 
 // PaymentRow is one line of a payments list. Amount is in minor units.
@@ -103,4 +104,9 @@ func filterErrors(f PaymentFilter) []components.FieldError {
 type TabsView struct {
 	Live components.LiveRegion
 	Tabs []components.Tab
+}
+
+// waitsForCircuit reports whether the payment waits for a moment a circuit gave it.
+func (r PaymentRow) waitsForCircuit(ctx context.Context) bool {
+	return r.NextWhy == "circuit_open" && r.NextAt != nil && r.NextAt.After(messages.From(ctx).Now)
 }

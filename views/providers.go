@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"sort"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/a-h/templ"
@@ -60,8 +61,36 @@ type CircuitView struct {
 	Limit     int // workers per process
 	Processes int
 
+	InFlight    int // over all processes; counted with a limit only
+	MaxInFlight int // 0: no limit
+	Window      WindowView
+
 	Errors  []ErrorRow
 	History []TransitionRow
+	Strip   StripView
+	Settled *SettledView // of the charge circuit while it blocks calls
+	LastAct *CircuitActView
+}
+
+// WindowView counts the calls a circuit's rate rules look at.
+type WindowView struct {
+	Span                    time.Duration // zero: the settings are not known
+	OK, Fail, Neutral, Slow int
+}
+
+// SettledView is what lookups settled while charges are blocked.
+type SettledView struct {
+	Payments int // unknown before
+	Cap      int // counted up to this
+	Since    time.Time
+	Blocked  bool // lookups are blocked as well
+}
+
+// CircuitActView is the latest thing a person did to a circuit.
+type CircuitActView struct {
+	Who, Action, Reason string
+	At                  time.Time
+	Until               time.Time // of an override with an end
 }
 
 // EvidenceView is why a circuit opened.
@@ -191,4 +220,62 @@ func (c CircuitView) lead(ctx context.Context) string {
 		return T(ctx, "circuit.lead.closed")
 	}
 	return T(ctx, "circuit.lead.unreadable")
+}
+
+// inFlight is the global bulkhead: calls over all processes and their limit.
+func (c CircuitView) inFlight(ctx context.Context) string {
+	if c.MaxInFlight == 0 {
+		return T(ctx, "circuit.no_limit")
+	}
+	return T(ctx, "providers.running_of", "Running", Num(ctx, int64(c.InFlight)), "Limit", Num(ctx, int64(c.MaxInFlight)))
+}
+
+func (c CircuitView) windowLabel(ctx context.Context) string {
+	if c.Window.Span == 0 {
+		return T(ctx, "circuit.window_unknown")
+	}
+	return T(ctx, "circuit.window", "Span", messages.Span(ctx, c.Window.Span))
+}
+
+// window is failed of all calls that said something about health, and the slow ones.
+func (c CircuitView) window(ctx context.Context) string {
+	w := c.Window
+	if w.OK+w.Fail == 0 {
+		return T(ctx, "providers.no_calls")
+	}
+	failed := T(ctx, "providers.running_of", "Running", Num(ctx, int64(w.Fail)), "Limit", Num(ctx, int64(w.OK+w.Fail)))
+	if w.Slow > 0 {
+		return failed + ", " + N(ctx, "circuit.window_slow", int64(w.Slow))
+	}
+	return failed
+}
+
+func (s SettledView) tone() components.Tone {
+	if s.Blocked {
+		return components.ToneWarn
+	}
+	return components.ToneInfo
+}
+
+// words say that lookups go on while charges are blocked, or that they do not.
+func (s SettledView) words(ctx context.Context) string {
+	since := messages.Clock(ctx, s.Since)
+	switch {
+	case s.Blocked:
+		return T(ctx, "circuit.settled.blocked", "Time", since)
+	case s.Payments == 0:
+		return T(ctx, "circuit.settled.none", "Time", since)
+	case s.Payments >= s.Cap:
+		return T(ctx, "circuit.settled.many", "Count", messages.Bounded(ctx, int64(s.Payments), int64(s.Cap)), "Time", since)
+	}
+	return N(ctx, "circuit.settled", int64(s.Payments), "Time", since)
+}
+
+// what a person did, in words: "forced open until 15:02:00".
+func (a CircuitActView) what(ctx context.Context) string {
+	done := Opt(ctx, "circuit.did.", strings.TrimPrefix(a.Action, "circuit."))
+	if a.Until.IsZero() {
+		return done
+	}
+	return done + " " + T(ctx, "act.circuit.until", "Time", messages.Clock(ctx, a.Until))
 }

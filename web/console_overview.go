@@ -36,6 +36,7 @@ type reading struct {
 	circuits map[string]breaker.Snapshot // by provider/class; absent: unreadable
 	history  []store.BreakerEvent
 	degraded time.Time
+	past     circuitPast
 }
 
 // nowBoard keeps the latest reading: read on the hub's tick while somebody looks,
@@ -98,7 +99,7 @@ func (b *nowBoard) watch(ctx context.Context) []string {
 	}
 	parts := map[string]any{
 		topicOverview: []any{r.overviewFacts(), r.health, r.queues, r.circuits, r.switches},
-		"providers":   []any{r.health, r.queues, r.circuits, r.switches, r.history},
+		"providers":   []any{r.health, r.queues, r.circuits, r.switches, r.history, r.past.settled, r.past.acts},
 		topicBanners:  []any{r.openCircuits(), r.degraded.IsZero(), r.overview.AgedUnknown, r.waiting(), r.switches},
 	}
 	var changed []string
@@ -174,7 +175,8 @@ func (b *nowBoard) read(ctx context.Context) (*reading, error) {
 			}
 		}
 	}
-	return r, nil
+	r.past, err = b.s.readPast(ctx, r)
+	return r, err
 }
 
 // overviewPage shows the first page.
@@ -235,7 +237,7 @@ func bucketTimes(start time.Time) []time.Time {
 func (s *Server) strip(ctx context.Context, r *reading, name string) views.ProviderStrip {
 	q := r.queues["charge_"+name]
 	p := views.ProviderStrip{Name: name, Charge: r.state(name, "charge"), Status: r.state(name, "status"),
-		Since: r.circuits[name+"/charge"].Since, Depth: q.Depth(), Running: q.Running, Oldest: q.Oldest, Paused: r.switches[name].Paused}
+		Since: r.circuits[name+"/charge"].Since, Until: r.circuits[name+"/charge"].OpenUntil, Depth: q.Depth(), Running: q.Running, Oldest: q.Oldest, Paused: r.switches[name].Paused}
 	h := r.health[name+"/charge"]
 	p.Rate, p.Slow = rateOf(ctx, h)
 	if h.Calls() > 0 {

@@ -49,7 +49,10 @@ func (s *Server) providerCard(ctx context.Context, r *reading, p provider.Settin
 	}
 	limits := map[string]int{"charge": p.ChargeWorkers, "status": p.StatusWorkers}
 	for _, class := range circuitClasses {
-		card.Circuits = append(card.Circuits, circuitView(ctx, r, breaker.Key{Name: p.Name, Class: class}, limits[class]))
+		key := breaker.Key{Name: p.Name, Class: class}
+		v := circuitView(ctx, r, key, limits[class])
+		r.past.show(&v, r, key)
+		card.Circuits = append(card.Circuits, v)
 	}
 	return card
 }
@@ -63,7 +66,8 @@ func circuitView(ctx context.Context, r *reading, k breaker.Key, limit int) view
 		OpenUntil: snap.OpenUntil, Consecutive: snap.Consecutive, Threshold: snap.Settings.Failures,
 		OpenReason: snap.OpenReason, Mode: string(snap.Mode), ModeUntil: snap.ModeUntil, Local: snap.Degraded,
 		Calls: h.Calls(), Ready: q.Available, Running: q.Running, Snoozed: q.Scheduled + q.Retryable, Oldest: q.Oldest,
-		Limit: limit, Processes: max(q.Workers, 1),
+		Limit: limit, Processes: max(q.Workers, 1), InFlight: snap.InFlight, MaxInFlight: snap.Settings.MaxInFlight,
+		Window: views.WindowView{Span: snap.Settings.RateWindow, OK: snap.Window.OK, Fail: snap.Window.Fail, Neutral: snap.Window.Neutral, Slow: snap.Window.Slow},
 	}
 	v.Rate, v.RateLow = rateOf(ctx, h)
 	if h.Calls() > 0 {

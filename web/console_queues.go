@@ -4,12 +4,15 @@ import (
 	"context"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
 
+	"fusebox/breaker"
 	"fusebox/store"
 	"fusebox/views"
+	"fusebox/web/circuits"
 )
 
 // queuesPage answers the bulkheads' depth; all of it is live.
@@ -36,16 +39,25 @@ func (s *Server) queuesView(ctx context.Context) (views.QueuesView, error) {
 	if err != nil {
 		return v, err
 	}
+	r, err := s.a.now.get(ctx)
+	if err != nil {
+		return v, err
+	}
 	for _, q := range queues {
 		if now := s.cfg.Now(); q.Oldest != nil && q.Oldest.After(now) {
 			q.Oldest = &now // River makes a job ready a moment early
 		}
-		v.Rows = append(v.Rows, s.queueRow(q))
+		row := s.queueRow(q)
+		s.forecast(&row, q.Queue, r, waits)
+		v.Rows = append(v.Rows, row)
 	}
 	for _, w := range waits {
-		v.Waits = append(v.Waits, views.WaitRow{Provider: w.Provider, Status: string(w.Status), Why: w.Why,
-			Payments: int64(w.Payments), Next: w.Next,
-			Href: string(address(views.PathPayments, url.Values{"provider": {w.Provider}, "status": {string(w.Status)}}))})
+		row := views.WaitRow{Provider: w.Provider, Status: string(w.Status), Why: w.Why, Payments: int64(w.Payments), Next: w.Next,
+			Href: string(address(views.PathPayments, url.Values{"provider": {w.Provider}, "status": {string(w.Status)}}))}
+		if snap := r.circuits[waitsFor(w).String()]; snap.State == breaker.Open {
+			row.OpenUntil = snap.OpenUntil
+		}
+		v.Waits = append(v.Waits, row)
 	}
 	for _, p := range paused {
 		row := views.PausedProvider{Provider: p.Provider, Why: p.Reason}
@@ -75,4 +87,48 @@ func (s *Server) queueRow(q store.QueueDepth) views.QueueDepthRow {
 		r.Drain = 0 // they fit into idle workers, however little came through lately
 	}
 	return r
+}
+
+// waitsFor is the circuit that payments with this reason wait for: the one of charges
+// while nothing was sent, else the one of lookups.
+func waitsFor(w store.WaitReason) breaker.Key {
+	if w.Status == store.Pending {
+		return breaker.Key{Name: w.Provider, Class: "charge"}
+	}
+	return breaker.Key{Name: w.Provider, Class: "status"}
+}
+
+// forecast says what an open circuit, or one that closed lately, means for a queue.
+// Work that waits for it is counted by its payments: most snoozed lookups are planned
+// for later anyway.
+func (s *Server) forecast(row *views.QueueDepthRow, queue string, r *reading, waits []store.WaitReason) {
+	class, name, _ := strings.Cut(queue, "_")
+	key := breaker.Key{Name: name, Class: class}
+	p, known := s.settings(name)
+	snap, read := r.circuits[key.String()]
+	if !known || !read {
+		return
+	}
+	n := row.Ready
+	for _, w := range waits {
+		if w.Why == "circuit_open" && waitsFor(w) == key {
+			n += w.Payments
+		}
+	}
+	if snap.State != breaker.Closed {
+		row.Circuit, row.OpenUntil = string(snap.State), snap.OpenUntil
+		row.Behind, row.AfterClosing = n, circuits.AfterClosing(snap.Settings, n, first(p.RetryPauses))
+		return
+	}
+	if left, ramping := circuits.InRamp(snap.Settings, s.cfg.Now().Sub(snap.Since), n); ramping && n > 0 && !snap.Since.IsZero() {
+		row.Ramp, row.Behind, row.AfterClosing = true, n, max(left, row.Drain)
+	}
+}
+
+// first is the shortest time over which denied work comes back.
+func first(pauses []time.Duration) time.Duration {
+	if len(pauses) == 0 {
+		return 0
+	}
+	return pauses[0]
 }
