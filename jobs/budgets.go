@@ -97,6 +97,9 @@ func requestsPerLookup(c provider.Capabilities) int {
 			n += lookupTries
 		}
 	}
+	if c.Has(provider.ByReference) {
+		n += c.ListPages // where the list has to be read through
+	}
 	return n
 }
 

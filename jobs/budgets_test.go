@@ -27,6 +27,8 @@ func TestCheckBudgetsHoldsTheOrderOfDeadlines(t *testing.T) {
 	require.InDelta(t, 3.0, budgets[0].HangSeconds, 0.001)
 	require.Equal(t, 5, budgets[0].RequestsPerCharge)
 	require.Equal(t, 6, budgets[0].RequestsPerLookup, "two ways, three tries each")
+	searched := provider.Capabilities{Ways: []provider.Way{provider.ByID, provider.ByReference}, ListPages: 10}
+	require.Equal(t, 16, requestsPerLookup(searched), "and the pages of a list that is read through")
 }
 
 func TestCheckBudgetsNamesTheSettingItRefuses(t *testing.T) {

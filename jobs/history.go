@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -15,18 +16,24 @@ type history struct {
 	attempts int    // sends intended so far, whatever became of them
 	notSent  int    // of these, provably not sent; these use up the tries
 	key      string // operation key, empty before the first attempt
+	// first and last are when attempts were marked as maybe sent; zero before the first.
+	first, last time.Time
 }
 
 // readHistory reads a payment's history.
 func (r *Runner) readHistory(ctx context.Context, id uuid.UUID) (history, error) {
 	const q = `
 		SELECT count(*), count(*) FILTER (WHERE outcome = 'not_sent'),
-		       coalesce(min(operation_key), '')
+		       coalesce(min(operation_key), ''), min(marked_at), max(marked_at)
 		FROM attempts WHERE payment_id = $1 AND operation = 'charge'`
 	var h history
-	err := r.cfg.Store.Pool().QueryRow(ctx, q, id).Scan(&h.attempts, &h.notSent, &h.key)
+	var first, last *time.Time
+	err := r.cfg.Store.Pool().QueryRow(ctx, q, id).Scan(&h.attempts, &h.notSent, &h.key, &first, &last)
 	if err != nil {
 		return history{}, fmt.Errorf("jobs: attempts of %s: %w", id, err)
+	}
+	if first != nil && last != nil {
+		h.first, h.last = *first, *last
 	}
 	return h, nil
 }

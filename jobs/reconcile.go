@@ -171,6 +171,7 @@ func (r *Runner) ask(ctx context.Context, l *lane, p store.Payment, h history) (
 	defer cancel()
 	looked := l.adapter.Lookup(call, provider.LookupQuery{
 		PaymentID: p.ID.String(), OperationKey: h.key, ProviderPaymentID: p.ProviderPaymentID, Want: p.Money(),
+		SentFrom: h.first, SentTo: h.last,
 	})
 	if looked.Verdict == provider.LookupNoAnswer && errors.Is(context.Cause(call), provider.ErrShutdown) {
 		return provider.LookedUp{}, provider.ErrShutdown

@@ -40,6 +40,29 @@ func TestC09_AKeyInUseIsAskedAboutNotResent(t *testing.T) {
 	require.Len(t, f.seen(), 2, "ours and the provider's own booking; no resend")
 }
 
+// A lookup says when the charge was sent first and last, for providers whose list has to
+// be searched.
+func TestALookupSaysWhenTheChargeWasSent(t *testing.T) {
+	t.Parallel()
+	s := quick("atlas")
+	s.OnAbsent = "recharge"
+	b := newBench(t, s)
+	f := b.fakes["atlas"].on(lost, succeeds)
+	asked := make(chan provider.LookupQuery, 100)
+	f.setLookup(func(q provider.LookupQuery) (provider.LookedUp, bool) {
+		asked <- q
+		return provider.LookedUp{}, false // as usual
+	})
+	began := time.Now().Add(-time.Second)
+	b.start("w1", nil)
+	p := b.becomes(b.pay("atlas", nil).ID, store.Succeeded)
+	require.Equal(t, 1, b.ledger(p))
+	for len(asked) > 0 {
+		q := <-asked
+		require.True(t, q.SentFrom.After(began) && !q.SentTo.Before(q.SentFrom) && !q.SentTo.After(time.Now()), "%+v", q)
+	}
+}
+
 // Absence counts only past the horizon and twice in a row; then it is failed, and a
 // later success still wins.
 func TestR01_TwoAbsencesPastTheHorizonFail(t *testing.T) {
