@@ -9,6 +9,7 @@ import (
 
 	"fusebox/breaker"
 	"fusebox/jobs"
+	"fusebox/provider/simulator"
 )
 
 func circuitOf(t *testing.T, name, class string, extra ...string) breaker.Settings {
@@ -176,4 +177,30 @@ func TestCircuitSettingsAcceptedAreValid(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDemoCircuitsFitTheDemo: the demo's pace is accepted with the demo's timeouts, and
+// what a person sets in the environment wins.
+func TestDemoCircuitsFitTheDemo(t *testing.T) {
+	t.Parallel()
+	c, err := loadConfig(goodEnv("FUSEBOX_CIRCUIT_OPEN_FOR=3s"))
+	require.NoError(t, err)
+	for i := range c.providers {
+		c.providers[i].ConnectTimeout, c.providers[i].AnswerTimeout = 500*time.Millisecond, 1500*time.Millisecond
+	}
+	c.circuits.suggest(demoCircuits)
+	require.NoError(t, c.validateCircuits())
+	s := c.circuit(breaker.Key{Name: "atlas", Class: classCharge})
+	require.Equal(t, 3*time.Second, s.OpenFor)
+	require.Equal(t, 12*time.Second, s.OpenMax)
+	require.Equal(t, 800*time.Millisecond, s.SlowCall)
+	for turn := range 2 {
+		var long time.Duration
+		for _, ph := range outagePhases(50*time.Second, turn) {
+			require.NoError(t, simulator.Faults{Outage: ph.mode}.Validate())
+			long += ph.long
+		}
+		require.Equal(t, 50*time.Second, long)
+		require.Equal(t, simulator.OutageCharges, outagePhases(time.Minute, turn)[0].mode, "while lookups still answer")
+	}
 }

@@ -74,6 +74,35 @@ func TestEveryFaultOfTheSimulator(t *testing.T) {
 	}
 }
 
+// The cheap read fails in every outage of the whole provider, and in none that hits
+// charges or questions alone: those a charge has to find out.
+func TestPingTellsOutagesApart(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		o    simulator.Options
+		want provider.Verdict
+	}{
+		"healthy":        {simulator.Options{}, provider.HealthOK},
+		"no status API":  {simulator.Options{NoStatusAPI: true, NoKeys: true}, provider.HealthOK},
+		"lookups fail":   {simulator.Options{Faults: simulator.Healthy().With(simulator.LookupError, 1)}, provider.HealthOK},
+		"charges fail":   {simulator.Options{Faults: simulator.InOutage(simulator.OutageCharges)}, provider.HealthOK},
+		"503 to all":     {simulator.Options{Faults: simulator.InOutage(simulator.OutageError)}, provider.HealthFail},
+		"refused":        {simulator.Options{Faults: simulator.InOutage(simulator.OutageRefuse)}, provider.HealthFail},
+		"silent, to 3 s": {simulator.Options{Faults: simulator.InOutage(simulator.OutageBlackHole)}, provider.HealthFail},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, sim := simulated(t, tt.o)
+			got := a.Ping(t.Context())
+			require.Equal(t, tt.want, got.Health, "%s", got.Reason)
+			require.Less(t, got.Exchange.Latency(), 10*time.Second)
+			charges, err := sim.Charges()
+			require.NoError(t, err)
+			require.Empty(t, charges)
+		})
+	}
+}
+
 // requireTruth compares the answer, and a lookup after it, with the ledger.
 func requireTruth(t *testing.T, a *Adapter, sim *simulator.Server, ref string, got provider.Charged) {
 	t.Helper()
