@@ -40,3 +40,17 @@ func (w *world) ready(word string) bool {
 	b, err := io.ReadAll(resp.Body)
 	return err == nil && strings.Contains(string(b), word)
 }
+
+// get asks the API.
+func (w *world) get(path string) (status int, body string) {
+	w.t.Helper()
+	req, err := http.NewRequest(http.MethodGet, w.url+path, nil)
+	require.NoError(w.t, err)
+	req.Header.Set("Authorization", "Bearer "+w.apiKey)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(w.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(w.t, err)
+	return resp.StatusCode, string(b)
+}
