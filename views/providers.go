@@ -102,7 +102,8 @@ type EvidenceView struct {
 	Workers  int
 	Samples  []string // payment ids
 	Actor    string
-	Reopened int // failed probes since
+	Reopened int    // failed probes since
+	Settings string // in force when it opened, as the breaker writes them
 }
 
 // ClassCount is how often a kind of error was seen.

@@ -56,11 +56,17 @@ func (s *Server) readPast(ctx context.Context, r *reading) (circuitPast, error) 
 	return p, err
 }
 
+// blocks reports whether a circuit refuses calls: with an override that admits every
+// call, an open one does not.
+func blocks(s breaker.Snapshot) bool {
+	return s.State != breaker.Closed && s.Mode != breaker.ForcedClosed && s.Mode != breaker.MetricsOnly
+}
+
 // blockedSince is when a circuit opened that is not closed now: its failed probes since
 // then did not let calls through.
 func blockedSince(r *reading, k breaker.Key) (time.Time, bool) {
 	snap, ok := r.circuits[k.String()]
-	if !ok || snap.State == breaker.Closed {
+	if !ok || !blocks(snap) {
 		return time.Time{}, false
 	}
 	since := snap.Since
@@ -83,7 +89,7 @@ func (p circuitPast) show(v *views.CircuitView, r *reading, k breaker.Key) {
 	v.Strip = p.strip(r, k)
 	if done, ok := p.settled[k.Name]; ok && k.Class == "charge" {
 		status := r.circuits[breaker.Key{Name: k.Name, Class: "status"}.String()]
-		v.Settled = &views.SettledView{Payments: done.Payments, Since: done.Since, Blocked: status.State == breaker.Open, Cap: store.CountCap}
+		v.Settled = &views.SettledView{Payments: done.Payments, Since: done.Since, Blocked: status.State == breaker.Open && blocks(status), Cap: store.CountCap}
 	}
 	if a, ok := p.acts[circuits.Target(k)]; ok {
 		v.LastAct = &views.CircuitActView{Who: a.Who, Action: a.Action, Reason: a.Reason, At: a.At}

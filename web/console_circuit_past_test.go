@@ -47,7 +47,7 @@ func TestProvidersShowThatLookupsSettleWhileChargesAreBlocked(t *testing.T) {
 
 	w.circuits.set(breaker.Snapshot{Key: breaker.Key{Name: "atlas", Class: "status"}, State: breaker.Open, Epoch: "2", Since: w.clock.now()})
 	w.clock.advance(10 * time.Second)
-	require.Contains(t, b.get("/providers").body, "and lookups too: unknown payments stay unknown")
+	require.Contains(t, b.get("/providers").body, "and lookups too: until those go through again, only webhooks settle unknown payments.")
 
 	w.circuits.set(breaker.Snapshot{Key: atlasCharge, State: breaker.Closed, Epoch: "3", Since: w.clock.now()})
 	w.clock.advance(10 * time.Second)
@@ -69,6 +69,11 @@ func TestBlockedSinceTheFirstOpeningNotTheLastFailedProbe(t *testing.T) {
 	require.Equal(t, now.Add(-5*time.Minute), since)
 	_, blocked = blockedSince(r, breaker.Key{Name: "birch", Class: "charge"})
 	require.False(t, blocked, "unreadable is not blocked")
+	for _, mode := range []breaker.Mode{breaker.ForcedClosed, breaker.MetricsOnly} {
+		r.circuits["atlas/charge"] = breaker.Snapshot{State: breaker.Open, Mode: mode, Since: now}
+		_, blocked = blockedSince(r, atlasCharge)
+		require.False(t, blocked, "an override admits every call")
+	}
 }
 
 func TestProvidersShowTheGlobalBulkheadAndTheWindow(t *testing.T) {

@@ -123,7 +123,7 @@ func openingOf(history []store.BreakerEvent, k breaker.Key) *views.EvidenceView 
 
 // evidenceView reads the stored evidence of an opening; it is JSON of breaker.Evidence.
 func evidenceView(e store.BreakerEvent) *views.EvidenceView {
-	v := &views.EvidenceView{At: e.At, Reason: e.Reason, Actor: textOf(e.Evidence, "actor")}
+	v := &views.EvidenceView{At: e.At, Reason: e.Reason, Actor: textOf(e.Evidence, "actor"), Settings: textOf(e.Evidence, "settings")}
 	if n, ok := e.Evidence["failures"].(float64); ok {
 		v.Failures = int(n)
 	}

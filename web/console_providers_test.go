@@ -25,7 +25,8 @@ func TestProvidersSayWhyACircuitOpenedAndWhatFailedSince(t *testing.T) {
 	sample := uuid.NewString()
 	w.transition("1", "closed", "open", breaker.ReasonConsecutive, 5*time.Minute, map[string]any{
 		"failures": 5, "error_classes": map[string]any{"timeout_after_send": 4, "cut_after_send": 1},
-		"workers": []any{"host:1", "host:2"}, "samples": []any{sample}})
+		"workers": []any{"host:1", "host:2"}, "samples": []any{sample},
+		"settings": "failures=5 open_for=30s"})
 	w.transition("2", "open", "half_open", breaker.ReasonOpenTimeOver, 4*time.Minute, nil)
 	w.transition("3", "half_open", "open", breaker.ReasonProbeFailed, 3*time.Minute, map[string]any{"failures": 1})
 	w.openCircuit("3")
@@ -38,6 +39,7 @@ func TestProvidersSayWhyACircuitOpenedAndWhatFailedSince(t *testing.T) {
 	require.Contains(t, body, `href="/payments/`+sample+`"`)
 	require.Contains(t, body, "Next probe in 20\u00a0s, at 15:02:31.")
 	require.Contains(t, body, "Last 3 changes of state")
+	require.Contains(t, body, "failures=5 open_for=30s", "the settings then")
 	require.Contains(t, body, `href="/providers/atlas/charge/reset"`)
 }
 

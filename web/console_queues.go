@@ -54,7 +54,7 @@ func (s *Server) queuesView(ctx context.Context) (views.QueuesView, error) {
 	for _, w := range waits {
 		row := views.WaitRow{Provider: w.Provider, Status: string(w.Status), Why: w.Why, Payments: int64(w.Payments), Next: w.Next,
 			Href: string(address(views.PathPayments, url.Values{"provider": {w.Provider}, "status": {string(w.Status)}}))}
-		if snap := r.circuits[waitsFor(w).String()]; snap.State == breaker.Open {
+		if snap := r.circuits[waitsFor(w).String()]; snap.State == breaker.Open && blocks(snap) {
 			row.OpenUntil = snap.OpenUntil
 		}
 		v.Waits = append(v.Waits, row)
@@ -115,7 +115,7 @@ func (s *Server) forecast(row *views.QueueDepthRow, queue string, r *reading, wa
 			n += w.Payments
 		}
 	}
-	if snap.State != breaker.Closed {
+	if blocks(snap) {
 		row.Circuit, row.OpenUntil = string(snap.State), snap.OpenUntil
 		row.Behind, row.AfterClosing = n, circuits.AfterClosing(snap.Settings, n, first(p.RetryPauses))
 		return
