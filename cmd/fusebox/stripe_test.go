@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fusebox/provider/simulator"
+	"fusebox/store"
+)
+
+// newStripeWorld is a world whose providers are accounts at Stripe: simulators that are
+// spoken to through their Stripe face.
+func newStripeWorld(t *testing.T, names ...string) *world {
+	t.Helper()
+	w := newWorld(t, place{})
+	for _, name := range names {
+		p := &demoProvider{name: name, faults: timed(simulator.Healthy())}
+		apiKey, secret := "sk_test_"+randomSecret(), "whsec_"+randomSecret()
+		sim, err := simulator.Start(context.Background(), simulator.Options{
+			Name: name, APIKey: apiKey, LedgerPath: filepath.Join(t.TempDir(), name+".jsonl"),
+			WebhookURL: w.url + "/webhooks/" + name, WebhookSecrets: []string{secret}, Faults: p.faults,
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = sim.Close() })
+		p.sim, p.settings = sim, p.demoSettings(sim, apiKey, secret)
+		w.providers = append(w.providers, p)
+		w.env = append(append(w.env, providerEnv(p)...), providerPrefix(name)+"KIND=stripe")
+	}
+	w.env = append(w.env, "FUSEBOX_PROVIDERS="+strings.Join(names, ","))
+	return w
+}
+
+// TestStripe: the engine settles every fault that an adapter of Stripe's meets, with one
+// charge each at most, and the audit of both accounts finds nothing.
+func TestStripe(t *testing.T) {
+	t.Parallel()
+	w := newStripeWorld(t, "stripe-eu", "stripe-us")
+	w.serve()
+	w.work()
+	want := map[store.Status][]string{
+		store.Succeeded: {
+			"none", "charged_then_cut,webhook_missing", "charged_then_502,webhook_missing", "charged_then_truncated,webhook_late",
+			"error_500_charged,webhook_missing,lookup_lag", "throttle_429", "hang", "in_progress_409", "async_202", "requires_action",
+			"amount_misreported", "unmapped_status", "wrong_shape,webhook_missing", "webhook_bad_signature,charged_then_reset",
+			"webhook_out_of_order,webhook_duplicated,webhook_concurrent", "webhook_early", "webhook_unrelated",
+		},
+		store.Failed: {"decline", "rejected_422", "async_202_failed", "requires_action_dropped"},
+	}
+	paid := map[store.Status][]store.Payment{}
+	for status, faults := range want {
+		for i, fault := range faults {
+			paid[status] = append(paid[status], w.pay(w.providers[i%2].name, "fault:"+fault))
+		}
+	}
+	for status, payments := range paid {
+		for _, p := range payments {
+			require.Equal(t, status, w.settled(p.ID, 90*time.Second).Status, "%s at %s", p.OrderRef, p.Provider)
+			taken := 0
+			if status == store.Succeeded {
+				taken = 1
+			}
+			require.Equal(t, taken, w.charges(p.Provider, p.ID), "%s at %s", p.OrderRef, p.Provider)
+		}
+	}
+	require.Equal(t, 1, w.scalar(`SELECT max(wire_sends) FROM attempts`))
+	w.clean()
+}
+
+// TestStripeAccountsStayApart: what one account signs the other does not take.
+func TestStripeAccountsStayApart(t *testing.T) {
+	t.Parallel()
+	w := newStripeWorld(t, "stripe-eu", "stripe-us")
+	w.serve()
+	w.work()
+	eu, us := w.pay("stripe-eu", "fault:none"), w.pay("stripe-us", "fault:none")
+	for _, p := range []store.Payment{eu, us} {
+		require.Equal(t, store.Succeeded, w.settled(p.ID, 60*time.Second).Status)
+		require.Equal(t, 1, w.charges(p.Provider, p.ID))
+	}
+	require.Zero(t, w.charges("stripe-us", eu.ID)+w.charges("stripe-eu", us.ID))
+
+	body := []byte(fmt.Sprintf(`{"id":"evt_x","type":"payment_intent.canceled","livemode":false,"data":{"object":{
+		"id":%q,"object":"payment_intent","status":"canceled","amount":4900,"currency":"eur","metadata":{"payment_id":%q}}}}`, "pi_x", us.ID))
+	signature := simulator.Sign(body, time.Now(), w.provider("stripe-eu").settings.WebhookSecrets...)
+	post := func(name string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"/webhooks/"+name, bytes.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("Stripe-Signature", signature)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return resp.StatusCode
+	}
+	require.Equal(t, http.StatusBadRequest, post("stripe-us"), "signed with the other account's secret")
+	require.Equal(t, http.StatusOK, post("stripe-eu"), "signed well, and about no payment of this account")
+	w.eventually(20*time.Second, "the event finds no payment", func() bool {
+		return w.scalar(`SELECT count(*) FROM webhook_events WHERE provider = 'stripe-eu' AND event_key = 'evt_x' AND state = 'unmatched'`) == 1
+	})
+	require.Equal(t, store.Succeeded, w.payment(us.ID).Status)
+	w.clean()
+}
