@@ -122,7 +122,8 @@ func parseBase(raw string) (*url.URL, error) {
 
 // WorstCase returns how many HTTP requests one charge operation and one lookup can
 // cause at most when the provider is down: a charge is tried once and then once per
-// retry pause, each time with one wire send; a lookup asks by every declared way, and
+// retry pause, each time with one wire send, and with one cheap read before it where
+// there is one and the charge is a probe; a lookup asks by every declared way, and
 // reads ListPages more where it has to search a list.
 func (s Settings) WorstCase(caps Capabilities) (perCharge, perLookup int) {
 	s = s.WithDefaults()
@@ -134,7 +135,11 @@ func (s Settings) WorstCase(caps Capabilities) (perCharge, perLookup int) {
 			perLookup += caps.ListPages
 		}
 	}
-	return 1 + len(s.RetryPauses), perLookup
+	perCharge = 1 + len(s.RetryPauses)
+	if caps.Ping {
+		perCharge *= 2
+	}
+	return perCharge, perLookup
 }
 
 // LookupBudget returns how long one lookup can take at most: every request of

@@ -92,6 +92,8 @@ func TestWorstCase(t *testing.T) {
 		require.Equal(t, 5, charge)
 		require.Equal(t, tt.lookup, lookup)
 	}
+	reading, _ := s.WorstCase(Capabilities{Ping: true})
+	require.Equal(t, 10, reading, "a read before each try")
 	_, searching := s.WorstCase(Capabilities{Ways: []Way{ByID, ByReference}, ListPages: 10})
 	require.Equal(t, 16, searching)
 	budget := s.LookupBudget(Capabilities{Ways: []Way{ByReference}})
