@@ -275,9 +275,9 @@ Fusebox demo is running.
   Checkout  %s/checkout
   API key   %s
 
-Five simulated providers take payments: steady, flaky (every fault), outage (down for a
-while, then back), nokeys, nostatus. Break them yourself: "Break something" in the
-console. Stop with Ctrl-C; nothing is kept.
+Five simulated providers take payments: steady, flaky (every fault), outage (first its
+charges fail, then all of it, then it is back), nokeys, nostatus. Break them yourself:
+"Break something" in the console. Stop with Ctrl-C; nothing is kept.
 `, d.url, d.email, d.password, d.url, d.apiKey)
 	return err
 }
