@@ -23,6 +23,10 @@ type Operations struct {
 	Log     *slog.Logger
 }
 
+// wakeLimit bounds how long a long backlog keeps the person waiting for an answer; what
+// is left comes back at its own time.
+const wakeLimit = 20 * time.Second
+
 // Result is what a request did.
 type Result struct {
 	Before, After breaker.Snapshot
@@ -41,10 +45,6 @@ func (o Operations) Do(ctx context.Context, r Request) (Result, error) {
 	if problems := r.Problems(); len(problems) > 0 {
 		return Result{}, problems[0]
 	}
-	// Redis cannot roll back: once begun, the audit row is written even if the person
-	// who asked is gone.
-	ctx, cancel := store.Detached(ctx)
-	defer cancel()
 	res, err := o.once(ctx, r)
 	if err != nil {
 		return res, err
@@ -59,7 +59,11 @@ func (o Operations) Do(ctx context.Context, r Request) (Result, error) {
 // once claims the action id, changes the circuit and writes the audit row, in that
 // order and in one transaction: a repeat finds the claim, a refusal leaves nothing.
 // Redis answers within its own short deadline, so the row is held for milliseconds.
+// Redis cannot roll back: once begun, the audit row is written even if the person who
+// asked is gone.
 func (o Operations) once(ctx context.Context, r Request) (Result, error) {
+	ctx, cancel := store.Detached(ctx)
+	defer cancel()
 	var res Result
 	changed := false // InTx may run the function again; the circuit is changed once
 	err := o.Store.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -118,6 +122,8 @@ func (o Operations) change(ctx context.Context, r Request) (breaker.Snapshot, er
 // wake brings waiting work forward where calls can now go. A repeat wakes too, as the
 // first may have ended between its commit and its waking; only probes it must not add.
 func (o Operations) wake(ctx context.Context, r Request, res Result) (int, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakeLimit)
+	defer cancel()
 	charges := r.Key.Class == "charge"
 	switch now := res.After; {
 	case now.Mode == breaker.ForcedOpen:
