@@ -117,6 +117,7 @@ func (c *charge) freeze(ctx context.Context) (done bool, err error) {
 	c.body, err = c.lane.adapter.Freeze(provider.ChargeRequest{
 		PaymentID: p.ID.String(), OrderRef: p.OrderRef, Money: p.Money(), Description: p.Description,
 		CustomerName: p.CustomerName, CustomerEmail: p.CustomerEmail,
+		PaymentMethod: p.Metadata[provider.MetaPaymentMethod], CustomerID: p.Metadata[provider.MetaCustomerID],
 	})
 	var field *provider.FieldError
 	if !errors.As(err, &field) {

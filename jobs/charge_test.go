@@ -50,6 +50,11 @@ func TestARequestTheProviderCannotTakeFailsUnsent(t *testing.T) {
 	sends, _, _ := b.fakes["atlas"].counts()
 	require.Zero(t, sends)
 	require.Equal(t, "", b.attempts(p.ID))
+
+	// The payment method comes from the metadata.
+	gone := map[string]string{provider.MetaPaymentMethod: "pm_gone", provider.MetaCustomerID: "cus_1"}
+	p = b.becomes(b.pay("atlas", func(n *store.NewPayment) { n.Metadata = gone }).ID, store.Failed)
+	require.Equal(t, "", b.attempts(p.ID))
 }
 
 // The timeout says nothing about the charge: unknown until a lookup answers.

@@ -84,6 +84,9 @@ func (f *fake) Freeze(r provider.ChargeRequest) ([]byte, error) {
 	if r.Money.Currency == "XTS" {
 		return nil, &provider.FieldError{Field: "currency", Reason: "not taken"}
 	}
+	if r.PaymentMethod == "pm_gone" && r.CustomerID == "cus_1" {
+		return nil, &provider.FieldError{Field: "metadata.payment_method", Reason: "is gone"}
+	}
 	nonce.Lock()
 	defer nonce.Unlock()
 	nonce.n++

@@ -26,10 +26,16 @@ type ChargeRequest struct {
 	CustomerEmail string
 	// PaymentMethod and CustomerID are the provider's own ids of a stored payment method
 	// and of the customer it belongs to, for providers that charge nothing else (Stripe:
-	// pm_…, cus_…). Empty at the others.
+	// pm_…, cus_…). Empty at the others. A client names them in its payment's metadata.
 	PaymentMethod string
 	CustomerID    string
 }
+
+// Where a payment's metadata names the stored payment method and its customer.
+const (
+	MetaPaymentMethod = "payment_method"
+	MetaCustomerID    = "customer_id"
+)
 
 // Way is one way an adapter can learn the truth about a charge whose answer was lost.
 type Way string

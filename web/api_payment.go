@@ -144,6 +144,7 @@ func (s *Server) checkCharge(f *form, n store.NewPayment) {
 	_, err := adapter.Freeze(provider.ChargeRequest{
 		PaymentID: uuid.Nil.String(), OrderRef: n.OrderRef, Money: provider.Money{Amount: n.Amount, Currency: n.Currency},
 		Description: n.Description, CustomerName: n.CustomerName, CustomerEmail: n.CustomerEmail,
+		PaymentMethod: n.Metadata[provider.MetaPaymentMethod], CustomerID: n.Metadata[provider.MetaCustomerID],
 	})
 	var refused *provider.FieldError
 	if errors.As(err, &refused) {

@@ -56,6 +56,17 @@ func TestCreatePaymentAnswersAtOnce(t *testing.T) {
 	require.Contains(t, timeline.body, `"kind":"created"`)
 }
 
+// The payment method to charge stands in the metadata, and is checked with the rest.
+func TestCreatePaymentNamesAPaymentMethod(t *testing.T) {
+	t.Parallel()
+	w := newWebtest(t)
+	res := w.program().pay("k", `{"order_ref":"A-1","provider":"borealis","amount":1,"currency":"EUR",
+		"metadata":{"payment_method":"pm_gone","customer_id":"cus_1"}}`)
+	require.Equal(t, http.StatusUnprocessableEntity, res.StatusCode, res.body)
+	require.Contains(t, res.body, "metadata.payment_method")
+	require.Contains(t, res.body, "is gone")
+}
+
 func TestCreatePaymentKeepsAllItWasTold(t *testing.T) {
 	t.Parallel()
 	w := newWebtest(t)

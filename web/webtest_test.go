@@ -386,6 +386,9 @@ func (a *fakeAdapter) Freeze(r provider.ChargeRequest) ([]byte, error) {
 	if r.Money.Currency == "JPY" {
 		return nil, &provider.FieldError{Field: "currency", Reason: "is not taken by this provider"}
 	}
+	if r.PaymentMethod == "pm_gone" && r.CustomerID == "cus_1" {
+		return nil, &provider.FieldError{Field: "metadata.payment_method", Reason: "is gone"}
+	}
 	return json.Marshal(r)
 }
 

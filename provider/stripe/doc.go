@@ -25,7 +25,9 @@
 //
 // POST /v1/payment_intents with confirm and off_session, our payment id in
 // metadata[payment_id], the order reference in metadata[order_ref], and the operation's
-// Idempotency-Key, which Stripe remembers for 24 hours.
+// Idempotency-Key, which Stripe remembers for 24 hours. What it charges is the stored
+// payment method named in our payment's metadata (payment_method: pm_…, customer_id:
+// cus_…); a test account without one charges Stripe's test card.
 //
 //	succeeded                               succeeded
 //	processing, requires_capture            processing

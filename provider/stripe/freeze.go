@@ -48,7 +48,7 @@ func texts(r provider.ChargeRequest) error {
 	for _, t := range []struct{ field, text string }{
 		{"description", r.Description}, {"order_ref", r.OrderRef},
 		{"customer.name", r.CustomerName}, {"customer.email", r.CustomerEmail},
-		{"payment_method", r.PaymentMethod}, {"customer.id", r.CustomerID},
+		{"metadata." + provider.MetaPaymentMethod, r.PaymentMethod}, {"metadata." + provider.MetaCustomerID, r.CustomerID},
 	} {
 		if len(t.text) > maxText {
 			return &provider.FieldError{Field: t.field, Reason: "is too long"}
@@ -63,7 +63,7 @@ func (a *Adapter) method(r provider.ChargeRequest) (string, error) {
 		return r.PaymentMethod, nil
 	}
 	if a.live {
-		return "", &provider.FieldError{Field: "payment_method", Reason: "is required: Stripe charges a stored payment method (pm_…)"}
+		return "", &provider.FieldError{Field: "metadata." + provider.MetaPaymentMethod, Reason: "is required: Stripe charges a stored payment method (pm_…)"}
 	}
 	return testCard, nil
 }

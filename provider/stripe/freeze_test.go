@@ -95,13 +95,13 @@ func TestFreezeNamesTheField(t *testing.T) {
 	long := strings.Repeat("x", maxText+1)
 	a := newFake(t).adapter(t)
 	for field, edit := range map[string]func(*provider.ChargeRequest){
-		"reference":      func(r *provider.ChargeRequest) { r.PaymentID = "" },
-		"description":    func(r *provider.ChargeRequest) { r.Description = long },
-		"order_ref":      func(r *provider.ChargeRequest) { r.OrderRef = long },
-		"customer.name":  func(r *provider.ChargeRequest) { r.CustomerName = long },
-		"customer.email": func(r *provider.ChargeRequest) { r.CustomerEmail = long },
-		"customer.id":    func(r *provider.ChargeRequest) { r.CustomerID = long },
-		"payment_method": func(r *provider.ChargeRequest) { r.PaymentMethod = long },
+		"reference":               func(r *provider.ChargeRequest) { r.PaymentID = "" },
+		"description":             func(r *provider.ChargeRequest) { r.Description = long },
+		"order_ref":               func(r *provider.ChargeRequest) { r.OrderRef = long },
+		"customer.name":           func(r *provider.ChargeRequest) { r.CustomerName = long },
+		"customer.email":          func(r *provider.ChargeRequest) { r.CustomerEmail = long },
+		"metadata.customer_id":    func(r *provider.ChargeRequest) { r.CustomerID = long },
+		"metadata.payment_method": func(r *provider.ChargeRequest) { r.PaymentMethod = long },
 	} {
 		r := request(provider.Money{Amount: 100, Currency: "EUR"})
 		edit(&r)
@@ -121,7 +121,7 @@ func TestLiveChargesNeedAPaymentMethod(t *testing.T) {
 	_, err := live.Freeze(r)
 	var refused *provider.FieldError
 	require.ErrorAs(t, err, &refused)
-	require.Equal(t, "payment_method", refused.Field)
+	require.Equal(t, "metadata.payment_method", refused.Field)
 
 	r.PaymentMethod, r.CustomerID = "pm_1", "cus_1"
 	body, err := live.Freeze(r)
