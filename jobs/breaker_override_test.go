@@ -34,4 +34,5 @@ func TestOverridesAreEventsWithTheirActor(t *testing.T) {
 	require.Equal(t, 1, b.count(`SELECT count(*) FROM alerts WHERE kind = 'circuit_opened'`))
 	require.Equal(t, 1, b.count(`SELECT count(*) FROM alerts WHERE kind = 'circuit_closed'`))
 	require.Equal(t, 2, b.count(`SELECT count(*) FROM alerts`))
+	require.Equal(t, "Circuit atlas/charge opened by Olena", b.text(`SELECT title FROM alerts WHERE kind = 'circuit_opened'`))
 }

@@ -67,6 +67,9 @@ func (s *Store) alertCircuit(ctx context.Context, tx pgx.Tx, e BreakerEvent) err
 	default:
 		return nil
 	}
+	if who, _ := e.Evidence["actor"].(string); who != "" {
+		a.Title += " by " + who // whom to ask
+	}
 	_, err := s.RaiseAlert(ctx, tx, a)
 	return err
 }

@@ -31,12 +31,6 @@ func resetWith(epoch, reason string) url.Values {
 	return url.Values{"action_id": {uuid.NewString()}, "epoch": {epoch}, "reason": {reason}, "typed": {"atlas"}}
 }
 
-func (w *webtest) stateOf(k breaker.Key) breaker.State {
-	s, err := w.circuits.Snapshot(w.t.Context(), k)
-	require.NoError(w.t, err)
-	return s.State
-}
-
 func (w *webtest) audits(action string) []store.AuditEntry {
 	list, _, err := w.store.ListAudit(w.t.Context(), store.AuditFilter{Action: action}, 0, 50)
 	require.NoError(w.t, err)
@@ -84,7 +78,7 @@ func TestResetClosesTheCircuitOnceWithItsAuditRow(t *testing.T) {
 	res := b.post(resetPath, form)
 	require.Equal(t, http.StatusSeeOther, res.StatusCode)
 	require.Equal(t, "/providers", res.Header.Get("Location"))
-	require.Equal(t, breaker.Closed, w.stateOf(atlasCharge))
+	require.Equal(t, breaker.Closed, w.snapshot(atlasCharge).State)
 	require.Contains(t, b.get("/providers").body, "The circuit of atlas (Charges) is closed.")
 
 	list := w.audits("circuit.reset")
@@ -99,7 +93,7 @@ func TestResetClosesTheCircuitOnceWithItsAuditRow(t *testing.T) {
 	// The circuit opens again; the same form posted once more (Back, reload) changes nothing.
 	w.openCircuit("18")
 	require.Equal(t, http.StatusSeeOther, b.post(resetPath, form).StatusCode)
-	require.Equal(t, breaker.Open, w.stateOf(atlasCharge))
+	require.Equal(t, breaker.Open, w.snapshot(atlasCharge).State)
 	require.Len(t, w.audits("circuit.reset"), 1)
 }
 
@@ -151,7 +145,7 @@ func TestResetConflictTellsWhatTheCircuitDidByItself(t *testing.T) {
 	require.Contains(t, res.body, `name="epoch" value="18"`, "the next try is about what is shown now")
 	require.Contains(t, res.body, ">fixed</textarea>", "what was typed stays")
 	require.False(t, strings.Contains(res.body, "<html"), "a dialog gets the form alone")
-	require.Equal(t, breaker.Open, w.stateOf(atlasCharge))
+	require.Equal(t, breaker.Open, w.snapshot(atlasCharge).State)
 	require.Empty(t, w.audits("circuit.reset"))
 }
 
@@ -178,7 +172,7 @@ func TestResetNeedsAReason(t *testing.T) {
 		require.Contains(t, res.body, `aria-invalid="true"`)
 		require.Contains(t, res.body, form.Get("action_id"), "the same intent keeps its id")
 	}
-	require.Equal(t, breaker.Open, w.stateOf(atlasCharge))
+	require.Equal(t, breaker.Open, w.snapshot(atlasCharge).State)
 	form := resetWith("17", "fixed")
 	form.Set("action_id", "no-uuid")
 	require.Equal(t, http.StatusBadRequest, b.post(resetPath, form).StatusCode)
