@@ -28,7 +28,7 @@ var tuningRanges = []struct {
 	value string
 	span  time.Duration
 }{
-	{"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}, {"3d", 72 * time.Hour}, {"7d", 7 * 24 * time.Hour}, {"14d", 14 * 24 * time.Hour},
+	{"15m", 15 * time.Minute}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}, {"3d", 72 * time.Hour}, {"7d", 7 * 24 * time.Hour}, {"14d", 14 * 24 * time.Hour},
 }
 
 // tuningRangeDefault is the one a page opens with.
@@ -78,7 +78,7 @@ func (s *Server) tuningPage(c echo.Context, slots chan struct{}) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	r, err := circuits.WhatIf(ctx, s.cfg.Store, key, q.settings, q.from, q.to)
+	r, err := circuits.WhatIf(ctx, s.cfg.Store, key, q.inForce, q.settings, q.from, q.to)
 	if err != nil {
 		return err
 	}

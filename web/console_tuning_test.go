@@ -35,7 +35,7 @@ func TestTuningReplaysOtherSettings(t *testing.T) {
 	b := w.signedIn(store.RoleSupport)
 	res := b.get("/providers/atlas/charge/tuning?failures=8&window=120&range=1h&open_for=900")
 	require.Equal(t, http.StatusOK, res.StatusCode)
-	require.Contains(t, res.body, "With 8 failures in 2\u00a0min it would have opened at 14:24:")
+	require.Contains(t, res.body, "With 8 failures in 2\u00a0min and an open time of 15\u00a0min it would have opened at 14:24:")
 	require.Contains(t, res.body, "8\u00a0min earlier")
 	require.Contains(t, res.body, "failed calls saved.")
 	require.Contains(t, res.body, `value="120"`, "the form keeps what was asked")

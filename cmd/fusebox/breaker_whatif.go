@@ -50,11 +50,12 @@ func (c whatIfCall) run(ctx context.Context, cfg config, out io.Writer) error {
 	if _, ok := a.settings(c.key.Name); !ok {
 		return fmt.Errorf("--provider: %q is not in FUSEBOX_PROVIDERS", c.key.Name)
 	}
-	settings, err := c.settings(a.circuitSettings(c.key))
+	inForce := a.circuitSettings(c.key)
+	settings, err := c.settings(inForce)
 	if err != nil {
 		return err
 	}
-	r, err := opcircuits.WhatIf(ctx, a.store, c.key, settings, c.from, c.to)
+	r, err := opcircuits.WhatIf(ctx, a.store, c.key, inForce, settings, c.from, c.to)
 	if err != nil {
 		return err
 	}
@@ -161,6 +162,7 @@ func plain(s string) string { return strings.ReplaceAll(s, "\u00a0", " ") }
 func printReport(out io.Writer, r opcircuits.Report) error {
 	ctx := english(r.To)
 	fmt.Fprintf(out, "%s, %s to %s UTC, %s calls\n", r.Key, r.From.UTC().Format(time.DateTime), r.To.UTC().Format(time.DateTime), messages.Num(ctx, int64(r.Calls)))
+	fmt.Fprintln(out, "Replayed: "+plain(opcircuits.Rules(ctx, r.Settings))+".")
 	fmt.Fprintln(out, plain(strings.Join(opcircuits.Headline(ctx, r), " ")))
 	if len(r.Replayed)+len(r.Real) > 0 {
 		fmt.Fprintln(out)

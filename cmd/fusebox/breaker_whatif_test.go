@@ -98,7 +98,7 @@ func TestWhatIfNeedsNothingButTheBooks(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, c.run(t.Context(), cfg, &out))
 	require.Contains(t, out.String(), "atlas/charge, 2026-03-02 13:00:00 to 2026-03-02 15:00:00 UTC, 103 calls\n")
-	require.Contains(t, out.String(), "With 4 failures in 1 min it would have opened at 14:05:30, 1 min earlier.")
+	require.Contains(t, out.String(), "Replayed: 4 failures in 1 min.\nWith 4 failures in 1 min and no failure rate and no rule for slow calls it would have opened at 14:05:30, 1 min earlier. 8 failed calls saved.")
 	require.Regexp(t, `(?m)^replayed  14:05:30Z  .* failures_in_window +1 min earlier$`, out.String())
 	require.Regexp(t, `(?m)^real      14:07:00Z  14:10:00Z +consecutive_failures`, out.String())
 	require.Contains(t, out.String(), "What this replay cannot know:\n- Calls that the open circuit blocked have no outcome.")

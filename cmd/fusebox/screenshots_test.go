@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +22,14 @@ var screens = []struct{ name, path string }{
 	{"providers", "/providers"}, {"queues", "/queues"}, {"webhooks", "/webhook-log"},
 	{"reconciliation", "/reconciliation"}, {"wallets", "/wallets"}, {"audit", "/audit"}, {"alerts", "/alerts"},
 	{"checkout", "/checkout"}, {"faults", "/demo/faults"}, {"search", "/search?q=nothing"}, {"not-found", "/payments/nothing"},
-	{"overview", "/"}, // last: by now the demo's outage has begun
+	{"overview", "/"}, {"tuning", "/providers/outage/charge/tuning?failures=3&window=60&range=15m"}, // last: by now the demo's outage has begun
+}
+
+// wanted reports whether a screen is among those that FUSEBOX_TEST_SCREENS names;
+// without it, all are.
+func wanted(name string) bool {
+	only := os.Getenv("FUSEBOX_TEST_SCREENS")
+	return only == "" || slices.Contains(strings.Split(only, ","), name)
 }
 
 // demoInfo is what `fusebox demo --info` writes.
@@ -62,6 +71,9 @@ func TestScreenshots(t *testing.T) {
 	b.signIn(info.Email, info.Password)
 	payment := b.somePayment()
 	for _, s := range screens {
+		if !wanted(s.name) {
+			continue
+		}
 		if s.path == "" {
 			s.path = payment
 		}

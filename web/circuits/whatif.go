@@ -61,8 +61,9 @@ type RealOpening struct {
 // really happened.
 type Report struct {
 	Key      breaker.Key
-	Settings breaker.Settings
-	From, To time.Time // what was replayed
+	InForce  breaker.Settings // what Settings differ from
+	Settings breaker.Settings // what was replayed
+	From, To time.Time
 	// Truncated: the range asked for has more calls than are replayed; From is the
 	// oldest call that was.
 	Truncated bool
@@ -98,9 +99,10 @@ func (r Report) OpenedByItself() int {
 }
 
 // WhatIf replays the calls of a circuit that ended in [from, to) against settings and
-// compares with the circuit's real openings.
-func WhatIf(ctx context.Context, s *store.Store, key breaker.Key, settings breaker.Settings, from, to time.Time) (Report, error) {
-	r := Report{Key: key, Settings: settings.WithDefaults(), From: from, To: to}
+// compares with the circuit's real openings. inForce are the settings to tell the
+// difference from; openings in the past may have been made under others.
+func WhatIf(ctx context.Context, s *store.Store, key breaker.Key, inForce, settings breaker.Settings, from, to time.Time) (Report, error) {
+	r := Report{Key: key, InForce: inForce.WithDefaults(), Settings: settings.WithDefaults(), From: from, To: to}
 	calls, truncated, err := recorded(ctx, s, key, from, to)
 	if err != nil {
 		return Report{}, err

@@ -53,7 +53,7 @@ func (r record) moved(second int, from, to, reason string) {
 
 func (r record) whatIf(s breaker.Settings) circuits.Report {
 	r.t.Helper()
-	rep, err := circuits.WhatIf(r.t.Context(), r.store, atlas, s, r.begin, r.at(1800))
+	rep, err := circuits.WhatIf(r.t.Context(), r.store, atlas, breaker.Settings{OpenFor: s.OpenFor}, s, r.begin, r.at(1800))
 	require.NoError(r.t, err)
 	return rep
 }
@@ -233,5 +233,22 @@ func TestSpansOfSettingsAreNotRounded(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0\u00a0s", 90 * time.Second: "90\u00a0s", 2 * time.Minute: "2\u00a0min",
 		90 * time.Minute: "90\u00a0min", 1500 * time.Millisecond: "1.5\u00a0s", 3 * time.Hour: "3\u00a0h"} {
 		require.Equal(t, want, circuits.Span(words(), d))
+	}
+}
+
+func TestTheDifferenceFromWhatIsInForce(t *testing.T) {
+	t.Parallel()
+	inForce := breaker.Recommended(5 * time.Second)
+	for want, change := range map[string]func(*breaker.Settings){
+		"the settings in force":                                 func(*breaker.Settings) {},
+		"8 failures in 1\u00a0min":                              func(s *breaker.Settings) { s.Failures, s.Window = 8, time.Minute },
+		"no count of failures and an open time of 1\u00a0h":     func(s *breaker.Settings) { s.Failures, s.OpenFor = -1, time.Hour },
+		"no failure rate and no rule for slow calls":            func(s *breaker.Settings) { s.Rate, s.SlowCall, s.SlowRate = 0, 0, 0 },
+		"25\u00a0% failures of at least 20 calls in 1\u00a0min": func(s *breaker.Settings) { s.Rate = 0.25 },
+		"80\u00a0% of at least 20 calls slower than 2\u00a0s":   func(s *breaker.Settings) { s.SlowCall = 2 * time.Second },
+	} {
+		s := inForce
+		change(&s)
+		require.Equal(t, want, circuits.Difference(words(), inForce, s))
 	}
 }

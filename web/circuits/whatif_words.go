@@ -13,23 +13,60 @@ import (
 	"fusebox/views/messages"
 )
 
-// Rules says what opens a circuit: "8 failures in 1 min or 50 % of at least 20 calls
-// in 1 min failing".
+// Rules says what opens a circuit: "8 failures in 1 min or 50 % failures of at least
+// 20 calls in 1 min".
 func Rules(ctx context.Context, s breaker.Settings) string {
 	var rules []string
-	switch {
-	case s.Failures > 0 && s.Window > 0:
-		rules = append(rules, messages.N(ctx, "tuning.rule.window", int64(s.Failures), "Span", Span(ctx, s.Window)))
-	case s.Failures > 0:
-		rules = append(rules, messages.N(ctx, "tuning.rule.row", int64(s.Failures)))
-	}
-	if s.Rate > 0 {
-		rules = append(rules, messages.N(ctx, "tuning.rule.rate", int64(s.MinCalls), "Share", messages.Percent(ctx, s.Rate), "Span", Span(ctx, s.RateWindow)))
-	}
-	if s.SlowRate > 0 {
-		rules = append(rules, messages.N(ctx, "tuning.rule.slow", int64(s.MinCalls), "Share", messages.Percent(ctx, s.SlowRate), "Limit", Span(ctx, s.SlowCall)))
+	for _, r := range []struct {
+		on   bool
+		text func(context.Context, breaker.Settings) string
+	}{{s.Failures > 0, countRule}, {s.Rate > 0, rateRule}, {s.SlowRate > 0, slowRule}} {
+		if r.on {
+			rules = append(rules, r.text(ctx, s))
+		}
 	}
 	return strings.Join(rules, " "+messages.T(ctx, "tuning.rule.or")+" ")
+}
+
+// Difference says in what settings differ from those in force: "8 failures in 1 min and
+// an open time of 2 min".
+func Difference(ctx context.Context, inForce, s breaker.Settings) string {
+	inForce, s = inForce.WithDefaults(), s.WithDefaults()
+	var parts []string
+	differs := func(same, on bool, text func(context.Context, breaker.Settings) string, off string) {
+		switch {
+		case same:
+		case on:
+			parts = append(parts, text(ctx, s))
+		default:
+			parts = append(parts, messages.T(ctx, off))
+		}
+	}
+	differs(s.Failures == inForce.Failures && s.Window == inForce.Window, s.Failures > 0, countRule, "tuning.rule.no_count")
+	differs(s.Rate == inForce.Rate && (s.Rate == 0 || s.MinCalls == inForce.MinCalls), s.Rate > 0, rateRule, "tuning.rule.no_rate")
+	differs(s.SlowCall == inForce.SlowCall && s.SlowRate == inForce.SlowRate && (s.SlowRate == 0 || s.MinCalls == inForce.MinCalls), s.SlowRate > 0, slowRule, "tuning.rule.no_slow")
+	if s.OpenFor != inForce.OpenFor {
+		parts = append(parts, messages.T(ctx, "tuning.rule.open_for", "Span", Span(ctx, s.OpenFor)))
+	}
+	if len(parts) == 0 {
+		return messages.T(ctx, "tuning.rule.same")
+	}
+	return strings.Join(parts, " "+messages.T(ctx, "tuning.rule.and")+" ")
+}
+
+func countRule(ctx context.Context, s breaker.Settings) string {
+	if s.Window > 0 {
+		return messages.N(ctx, "tuning.rule.window", int64(s.Failures), "Span", Span(ctx, s.Window))
+	}
+	return messages.N(ctx, "tuning.rule.row", int64(s.Failures))
+}
+
+func rateRule(ctx context.Context, s breaker.Settings) string {
+	return messages.N(ctx, "tuning.rule.rate", int64(s.MinCalls), "Share", messages.Percent(ctx, s.Rate), "Span", Span(ctx, s.RateWindow))
+}
+
+func slowRule(ctx context.Context, s breaker.Settings) string {
+	return messages.N(ctx, "tuning.rule.slow", int64(s.MinCalls), "Share", messages.Percent(ctx, s.SlowRate), "Limit", Span(ctx, s.SlowCall))
 }
 
 // Span prints a setting without rounding it: 90 s, 2 min, 1.5 s.
@@ -51,7 +88,7 @@ func Headline(ctx context.Context, r Report) []string {
 	if r.Calls == 0 {
 		return []string{messages.T(ctx, "tuning.say.no_calls")}
 	}
-	rules, real := Rules(ctx, r.Settings), messages.N(ctx, "tuning.times", int64(r.OpenedByItself()))
+	rules, real := Difference(ctx, r.InForce, r.Settings), messages.N(ctx, "tuning.times", int64(r.OpenedByItself()))
 	var out []string
 	switch n := len(r.Replayed); {
 	case n == 0 && r.OpenedByItself() == 0:
