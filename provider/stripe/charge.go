@@ -25,11 +25,15 @@ func (a *Adapter) Charge(ctx context.Context, key string, body []byte, want prov
 	} else {
 		ex = local(http.MethodPost, errKey)
 	}
+	return a.conclude(ex, a.read(ex, body), want)
+}
+
+// conclude classifies a money call's answer.
+func (a *Adapter) conclude(ex provider.Exchange, ans provider.Answer, want provider.Money) provider.Charged {
 	if ex.StartedAt.IsZero() { // stopped before the caller saw it
 		ex.StartedAt = a.now()
 		ex.DoneAt = ex.StartedAt
 	}
-	ans := a.read(ex, body)
 	c := provider.Charged{Classification: provider.Classify(ex, ans, want), Exchange: ex, Object: ans.Object}
 	c.Exchange.Body = provider.Redact(ex.Body)
 	return c
@@ -39,7 +43,7 @@ func (a *Adapter) Charge(ctx context.Context, key string, body []byte, want prov
 func (a *Adapter) read(ex provider.Exchange, sent []byte) provider.Answer {
 	var ans provider.Answer
 	if !json.Valid(ex.Body) {
-		ans.Malformed, ans.Object = true, hint(ex.Body)
+		ans.Malformed, ans.Object = true, hint(ex.Body, intentPrefix)
 		return ans
 	}
 	e := errorOf(ex.Body)
@@ -53,7 +57,7 @@ func (a *Adapter) read(ex provider.Exchange, sent []byte) provider.Answer {
 	}
 	p, err := decodeIntent(raw)
 	if err != nil {
-		ans.DecodeErr, ans.Object = err, hint(raw)
+		ans.DecodeErr, ans.Object = err, hint(raw, intentPrefix)
 		return ans
 	}
 	if p.ID == "" && p.Status == "" {

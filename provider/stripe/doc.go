@@ -47,6 +47,14 @@
 // it is only asked where the list is too long to read whole, what it finds is fetched by
 // id before it is believed, and what it does not find proves nothing.
 //
+// # Refunds and disputes
+//
+// POST /v1/refunds refunds an intent, whole or in part, with our operation id in
+// metadata[operation_id] and a key of its own. Stripe filters refunds by their charge, so a
+// refund whose answer was lost is found, or known to be absent, by that short list. Events
+// about refunds (also those made in Stripe's dashboard) and disputes are read; a dispute is
+// opened, won or lost, and a warning that closes took no money.
+//
 // # Accounts
 //
 // The key's mode (sk_test_, sk_live_) is part of every match: an object or event of the

@@ -218,7 +218,7 @@ func pageObject(raw json.RawMessage) (provider.Object, error) {
 	if err == nil && p.ID != "" {
 		return p.object(raw), nil
 	}
-	o := hint(raw)
+	o := hint(raw, intentPrefix)
 	if o == nil {
 		return provider.Object{}, fmt.Errorf("a charge without an id: %w", errors.Join(err, errID))
 	}

@@ -68,6 +68,11 @@ func (l *lookup) byID(id string) bool {
 	if ex.Status == http.StatusOK && ex.Err == nil {
 		ans = l.readOne(ex.Body, id)
 	}
+	return l.took(ex, ans)
+}
+
+// took takes the answer about one id and reports whether to ask on.
+func (l *lookup) took(ex provider.Exchange, ans provider.LookupAnswer) bool {
 	reading := provider.ClassifyLookup(ex, ans, false)
 	l.note(provider.ByID, reading)
 	l.merge(ans.Objects)
@@ -194,9 +199,7 @@ func (l *lookup) readPage(body []byte, from, to time.Time) (listing, provider.Lo
 // bySearch asks Stripe's search index, which lags: what it names is fetched and judged as
 // it is now, and what it does not name may be there all the same.
 func (l *lookup) bySearch() {
-	if len(l.Objects) == 0 {
-		l.Reason = reasonIncomplete
-	}
+	l.incomplete()
 	query := "metadata['" + metaPayment + "']:'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(l.q.PaymentID) + "'"
 	ex, ok := l.ask(intentsPath+"/search", url.Values{"query": {query}, "limit": {"10"}})
 	if !ok || ex.Status != http.StatusOK || ex.Err != nil {
@@ -211,6 +214,13 @@ func (l *lookup) bySearch() {
 		if !l.byID(p.ID) {
 			return
 		}
+	}
+}
+
+// incomplete notes that the list was not read to its end.
+func (l *lookup) incomplete() {
+	if len(l.Objects) == 0 {
+		l.Reason = reasonIncomplete
 	}
 }
 

@@ -61,8 +61,10 @@ func (s *seen) ModifyResponse(r *http.Response) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	path := r.Request.URL.Path
-	if strings.HasPrefix(path, "/v1/payment_intents/pi_") {
-		path = "/v1/payment_intents/{id}"
+	for _, id := range []string{"pi_", "re_"} {
+		if dir, _, ok := strings.Cut(path, "/"+id); ok {
+			path = dir + "/{id}"
+		}
 	}
 	s.got = append(s.got, fmt.Sprintf("%d %s %s", r.StatusCode, r.Request.Method, path))
 	return nil
@@ -110,6 +112,7 @@ func TestStripeMockTakesEveryRequest(t *testing.T) {
 	_, _, _ = a.slice(t.Context(), cursor{at: 1, width: 1, after: "pi_123"}, 2, 100)
 	require.Equal(t, provider.HealthOK, a.Ping(t.Context()).Health)
 
+	a.everyRefundRequest(t)
 	s.requireAll(t)
 	// And it does look: a parameter Stripe does not have is refused.
 	got := a.Charge(t.Context(), "k", []byte("amount=100&currency=eur&nonsense=1"), provider.Money{})
@@ -129,5 +132,6 @@ func (s *seen) requireAll(t *testing.T) {
 	require.Equal(t, map[string]bool{
 		"200 POST /v1/payment_intents": true, "200 GET /v1/payment_intents": true, "200 GET /v1/payment_intents/{id}": true,
 		"200 GET /v1/payment_intents/search": true, "200 GET /v1/balance": true,
+		"200 POST /v1/refunds": true, "200 GET /v1/refunds": true, "200 GET /v1/refunds/{id}": true,
 	}, kinds)
 }

@@ -203,9 +203,11 @@ func errorOf(body []byte) *apiError {
 	return shell.Error
 }
 
-// hint reads the id of an intent that could not be decoded: a whole string under "id" at
+const intentPrefix = "pi_"
+
+// hint reads the id of an object that could not be decoded: a whole string under "id" at
 // the top level of as much JSON as there is. It is a hint for a lookup, never evidence.
-func hint(body []byte) *provider.Object {
+func hint(body []byte, prefix string) *provider.Object {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return nil
@@ -220,7 +222,7 @@ func hint(body []byte) *provider.Object {
 			return nil
 		}
 		var id string
-		if name == "id" && json.Unmarshal(value, &id) == nil && strings.HasPrefix(id, "pi_") && pathSafe(id) {
+		if name == "id" && json.Unmarshal(value, &id) == nil && strings.HasPrefix(id, prefix) && pathSafe(id) {
 			return &provider.Object{ID: id}
 		}
 	}

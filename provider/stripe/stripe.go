@@ -25,8 +25,9 @@ type Adapter struct {
 }
 
 var (
-	_ provider.Adapter = (*Adapter)(nil)
-	_ provider.Pinger  = (*Adapter)(nil)
+	_ provider.Adapter  = (*Adapter)(nil)
+	_ provider.Pinger   = (*Adapter)(nil)
+	_ provider.Operator = (*Adapter)(nil)
 )
 
 // listPages is how many pages of Stripe's list one lookup may read: a thousand charges
@@ -91,6 +92,8 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		Ping:            true,
 		Ways:            []provider.Way{provider.ByID, provider.ByReference},
 		ListPages:       listPages,
+		Operations:      []provider.OperationKind{provider.OpRefund},
+		Disputes:        true,
 	}
 	if a.settings.NoStatusAPI {
 		c.Ways, c.ListPages = []provider.Way{provider.WebhookOnly}, 0

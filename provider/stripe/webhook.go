@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -124,29 +125,57 @@ func (a *Adapter) Parse(raw []byte) ([]provider.Event, error) {
 		return nil, errEvent
 	}
 	event := provider.Event{Key: e.ID, Type: string(e.Type), OccurredAt: e.Created.time()}
-	announced, about := eventTypes[e.Type]
-	if !about || e.Account != "" || !a.ownMode(e.Livemode) {
+	read := objectReader(e.Type)
+	if read == nil || e.Account != "" || !a.ownMode(e.Livemode) {
 		return []provider.Event{event}, nil
 	}
-	p, err := decodeIntent(e.Data.Object)
-	if err != nil {
+	var err error
+	if event.Object, err = read(e.Data.Object); err != nil {
 		return nil, err
 	}
-	if p.ID == "" {
-		return nil, errIntent
-	}
-	event.Interesting, event.Object = true, p.object(e.Data.Object)
-	if !contains(announced, event.Object.Outcome) {
-		event.Object.Outcome = "" // type and object contradict each other: for a lookup or a person
-	}
+	event.Interesting = true
 	return []provider.Event{event}, nil
 }
 
-func contains(list []provider.Outcome, o provider.Outcome) bool {
-	for _, x := range list {
-		if x == o {
-			return true
-		}
+// objectReader returns what reads the object of an event; nil if none of it is ours.
+func objectReader(t sdk.EventType) func(raw []byte) (provider.Object, error) {
+	if announced, ok := eventTypes[t]; ok {
+		return func(raw []byte) (provider.Object, error) { return readIntentOf(raw, announced) }
 	}
-	return false
+	switch t {
+	case sdk.EventTypeRefundCreated, sdk.EventTypeRefundUpdated, sdk.EventTypeRefundFailed, sdk.EventTypeChargeRefundUpdated:
+		return readRefund
+	case sdk.EventTypeChargeDisputeCreated, sdk.EventTypeChargeDisputeUpdated, sdk.EventTypeChargeDisputeClosed:
+		return readDispute
+	}
+	return nil
+}
+
+// readIntentOf reads the intent of an event that announces one of some outcomes. Where
+// type and object contradict each other there is no outcome: for a lookup or a person.
+func readIntentOf(raw []byte, announced []provider.Outcome) (provider.Object, error) {
+	p, err := decodeIntent(raw)
+	if err != nil {
+		return provider.Object{}, err
+	}
+	if p.ID == "" {
+		return provider.Object{}, errIntent
+	}
+	o := p.object(raw)
+	if !slices.Contains(announced, o.Outcome) {
+		o.Outcome = ""
+	}
+	return o, nil
+}
+
+// readRefund reads the refund of an event.
+func readRefund(raw []byte) (provider.Object, error) {
+	r, err := decodeRefund(raw)
+	if err == nil && r.ID == "" {
+		err = errIntent
+	}
+	if err != nil {
+		return provider.Object{}, err
+	}
+	return r.object(raw), nil
 }

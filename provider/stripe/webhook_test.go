@@ -215,7 +215,8 @@ func FuzzSignatureHeader(f *testing.F) {
 func FuzzEvents(f *testing.F) {
 	for _, seed := range []string{
 		string(event("payment_intent.succeeded", said())), string(event("payment_intent.payment_failed", said("status", "requires_payment_method"))),
-		string(event("charge.refunded", `{"id":"ch_1"}`)), string(event("payment_intent.canceled", `null`)), `{}`, `null`, `[]`, ``,
+		string(event("charge.refunded", `{"id":"ch_1"}`)), string(event("refund.updated", refunded())),
+		string(event("charge.dispute.closed", `{"id":"dp_1","status":"won","payment_intent":{"id":"pi_1"},"evidence_details":null}`)), string(event("payment_intent.canceled", `null`)), `{}`, `null`, `[]`, ``,
 		`{"id":"e","type":"payment_intent.succeeded","data":{"object":{"id":"pi_1","status":"succeeded","amount":1e3}}}`,
 		`{"id":"e","type":"payment_intent.succeeded","data":{"object":{"id":"pi_1","status":"succeeded","amount":9223372036854775807,"currency":"mga"}}}`,
 	} {
