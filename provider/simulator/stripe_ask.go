@@ -220,7 +220,8 @@ func (l stripeList) span() span { return span{from: time.Unix(l.from, 0), to: ti
 // answer answers with the page that was asked for out of all items, newest first.
 func (l stripeList) answer(w http.ResponseWriter, path string, items []stripeItem) {
 	at := func(id string) int { return slices.IndexFunc(items, func(x stripeItem) bool { return x.id == id }) }
-	from, to, more := 0, len(items), false
+	var from, to int
+	var more bool
 	switch {
 	case l.after != "" && at(l.after) < 0, l.before != "" && at(l.before) < 0:
 		stripeFail(w, http.StatusBadRequest, *badParam("starting_after", "resource_missing", "No such object: '"+l.after+l.before+"'"))

@@ -22,7 +22,7 @@ const refundsPath = "/v1/refunds"
 // metaOperation is the metadata key of our operation id.
 const metaOperation = "operation_id"
 
-var errOperation = errors.New("Stripe is only asked for refunds")
+var errOperation = errors.New("only refunds are asked of Stripe")
 
 // FreezeOperation implements provider.Operator. Stripe refunds an intent, whole or in
 // part, as often as something is left of it.
