@@ -80,7 +80,7 @@ func (r *Runner) recordCircuit(ctx context.Context, e breaker.Event) error {
 		return fmt.Errorf("jobs: breaker event %s %s: %w", e.Key, e.Epoch, err)
 	}
 	if first && e.To == breaker.Closed {
-		r.wake(ctx, e.Key)
+		r.wake(e.Key)
 	}
 	return nil
 }
@@ -88,19 +88,21 @@ func (r *Runner) recordCircuit(ctx context.Context, e breaker.Event) error {
 // wake brings back what waits for a circuit that is closed now, however it closed: a
 // person's probe or reset can end an open time, or an override of hours, early. Who
 // stored the event does it. Where that fails, or a job is just going to sleep, the sweep
-// finds the payment past its time.
-func (r *Runner) wake(ctx context.Context, k breaker.Key) {
+// finds the payment past its time. A long backlog must not hold up the next event, so it
+// goes on beside it, until the process stops.
+func (r *Runner) wake(k breaker.Key) {
 	if r.lanes[k.Name] == nil || (k.Class != classCharge && k.Class != classStatus) {
 		return // no queue of ours waits for it
 	}
-	n, err := r.cfg.Store.WakeWaiting(ctx, k.Name, k.Class == classCharge)
-	if err != nil {
-		r.cfg.Log.ErrorContext(ctx, "waking what waited for the circuit", "circuit", k.String(), "error", err)
-		return
-	}
-	if n > 0 {
-		r.cfg.Log.InfoContext(ctx, "circuit closed; what waited for it comes back", "circuit", k.String(), "payments", n)
-	}
+	r.background.Go(func() {
+		n, err := r.cfg.Store.WakeWaiting(r.waking, k.Name, k.Class == classCharge)
+		if err != nil && r.waking.Err() == nil {
+			r.cfg.Log.Error("waking what waited for the circuit", "circuit", k.String(), "error", err)
+		}
+		if n > 0 {
+			r.cfg.Log.Info("circuit closed; what waited for it comes back", "circuit", k.String(), "payments", n)
+		}
+	})
 }
 
 // evidenceOf is the event's evidence as stored, with who moved the circuit by hand.

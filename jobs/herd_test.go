@@ -116,7 +116,8 @@ func TestAnOutageStopsTheCalls(t *testing.T) {
 		n := b.count(`SELECT count(*) FROM alerts WHERE kind = 'circuit_opened'`)
 		return n == 1, fmt.Sprint(n)
 	})
-	require.Equal(t, store.Unknown, store.Status(b.text(`SELECT status FROM payments ORDER BY id LIMIT 1`)))
+	// Which ones went out first is the scheduler's choice.
+	require.Equal(t, len(b.fakes["atlas"].seen()), b.count(`SELECT count(*) FROM payments WHERE status = 'unknown'`))
 }
 
 // Redis is gone: correctness lives in Postgres, so charging goes on.

@@ -63,6 +63,8 @@ type Runner struct {
 	stopNow    context.CancelCauseFunc
 	background sync.WaitGroup
 	stopWatch  context.CancelFunc
+	waking     context.Context // of what a closing brings back; ends with Stop
+	stopWaking context.CancelFunc
 }
 
 // New returns a runner; Start starts it. It refuses settings that CheckBudgets refuses.
@@ -80,6 +82,7 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{cfg: cfg, lanes: make(map[string]*lane, len(cfg.Providers))}
 	r.stopping, r.stopNow = context.WithCancelCause(context.Background())
+	r.waking, r.stopWaking = context.WithCancel(context.Background())
 	for _, s := range cfg.Providers {
 		adapter, _ := cfg.Registry.Get(s.Name) // CheckBudgets refused unknown names
 		r.lanes[s.Name] = &lane{settings: s, adapter: adapter}
@@ -196,6 +199,7 @@ func (r *Runner) Stop(ctx context.Context) error {
 	if r.stopWatch != nil {
 		r.stopWatch()
 	}
+	r.stopWaking()
 	err := r.client.Stop(ctx)
 	if err != nil {
 		r.stopNow(provider.ErrShutdown)
