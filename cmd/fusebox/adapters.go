@@ -3,11 +3,13 @@ package main
 import (
 	"fusebox/provider"
 	"fusebox/provider/gateway"
+	"fusebox/provider/mollie"
 	"fusebox/provider/stripe"
 )
 
 // kinds is where an adapter is registered: one line per kind of provider.
 var kinds = provider.Kinds{
 	"gateway": func(s provider.Settings) (provider.Adapter, error) { return gateway.New(s, gateway.Options{}) },
+	"mollie":  mollie.Build,
 	"stripe":  stripe.Build,
 }

@@ -1,0 +1,186 @@
+package mollie
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"fusebox/provider"
+)
+
+// searchBefore is how far before the first send a lookup reads: our clock and Mollie's
+// differ.
+const searchBefore = 5 * time.Minute
+
+// reasonIncomplete is a lookup whose stretch of the list was too long to read whole.
+const reasonIncomplete = "list_incomplete"
+
+// lookup is one Lookup under way.
+type lookup struct {
+	*Adapter
+	provider.LookedUp
+	ctx      context.Context
+	q        provider.LookupQuery
+	most     int  // requests it may cost in all
+	absent   bool // the whole stretch was read, and we were not in it
+	vanished bool // the id is unknown to Mollie
+}
+
+// Lookup implements provider.Adapter. It asks by id when one is known, and reads the
+// list, which alone can show a duplicate. Transport trouble, throttling and refusals end
+// it: asking on would cost requests and prove nothing.
+func (a *Adapter) Lookup(ctx context.Context, q provider.LookupQuery) provider.LookedUp {
+	l := a.newLookup(ctx, q)
+	if a.settings.NoStatusAPI {
+		return l.LookedUp
+	}
+	going := true
+	if pathSafe(q.ProviderPaymentID) {
+		going = l.byID(q.ProviderPaymentID)
+	}
+	if going && q.PaymentID != "" {
+		l.byReference()
+	}
+	return l.conclude()
+}
+
+func (a *Adapter) newLookup(ctx context.Context, q provider.LookupQuery) *lookup {
+	_, most := a.settings.WorstCase(a.Capabilities())
+	return &lookup{Adapter: a, ctx: ctx, q: q, most: most, LookedUp: provider.LookedUp{
+		Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay,
+	}}
+}
+
+// byID fetches one payment and reports whether to ask on.
+func (l *lookup) byID(id string) bool {
+	ex, n := l.caller.Ask(l.ctx, l.get(paymentsPath+"/"+id, nil))
+	l.used(ex, n)
+	var ans provider.LookupAnswer
+	if ex.Status == http.StatusOK && ex.Err == nil {
+		ans = l.readOne(ex.Body, id)
+	}
+	reading := provider.ClassifyLookup(ex, ans, false)
+	if ex.Status == http.StatusGone { // Mollie's word for what was there and was removed
+		reading = provider.ClassifyLookup(provider.Exchange{Status: http.StatusNotFound, BodyComplete: true}, ans, false)
+	}
+	l.note(provider.ByID, reading)
+	l.merge(ans.Objects)
+	l.vanished = l.vanished || reading.Reason == provider.ReasonNotFound
+	return reading.Verdict == provider.LookupFound || reading.Reason == provider.ReasonNotFound
+}
+
+func (l *lookup) readOne(body []byte, id string) provider.LookupAnswer {
+	if !json.Valid(body) {
+		return provider.LookupAnswer{Malformed: true}
+	}
+	p, err := decode(body)
+	if err != nil {
+		return provider.LookupAnswer{DecodeErr: err}
+	}
+	if p.ID != id || !l.ours(p) {
+		return provider.LookupAnswer{Ignored: true}
+	}
+	return provider.LookupAnswer{Objects: []provider.Object{p.object(body)}}
+}
+
+// ours reports whether nothing in a payment says that it is another one's.
+func (l *lookup) ours(p payment) bool {
+	ref := p.reference()
+	return l.ownMode(p.Mode) && (ref == "" || l.q.PaymentID == "" || strings.EqualFold(ref, l.q.PaymentID))
+}
+
+// byReference reads the list backwards from now to the time the charge was sent. Without
+// a word from the engine about that time, only the whole list could show an absence.
+func (l *lookup) byReference() {
+	var since time.Time
+	if !l.q.SentFrom.IsZero() {
+		since = l.q.SentFrom.Add(-searchBefore)
+	}
+	from := ""
+	for range 1 + listPages {
+		if l.Requests+provider.AskTries > l.most {
+			break
+		}
+		p, ok := l.page(from)
+		if !ok {
+			return
+		}
+		if p.next == "" || p.before(since) {
+			l.absent = len(l.Objects) == 0
+			return
+		}
+		if p.next == from {
+			break // it would go round for ever
+		}
+		from = p.next
+	}
+	if len(l.Objects) == 0 {
+		l.Reason = reasonIncomplete
+	}
+}
+
+// page reads one page and picks our payments out of it. ok: there may be another one.
+func (l *lookup) page(from string) (p page, ok bool) {
+	p, reading, ex, n, _ := l.fetchPage(l.ctx, from, newestFirst, pageSize)
+	l.used(ex, n)
+	l.note(provider.ByReference, reading)
+	if reading.Verdict == provider.LookupNoAnswer {
+		return p, false
+	}
+	for _, e := range p.entries {
+		switch {
+		case e.err != nil && e.mentions(l.q.PaymentID): // ours, perhaps, and unreadable
+			l.note(provider.ByReference, provider.LookupReading{
+				Health: provider.HealthNeutral, Reason: provider.ReasonContract, Alert: provider.AlertContract,
+			})
+			return p, false
+		case e.err == nil && e.reference() != "" && l.ours(e.payment):
+			l.merge([]provider.Object{e.payment.object(e.raw)})
+		}
+	}
+	return p, true
+}
+
+// used counts what a question cost.
+func (l *lookup) used(ex provider.Exchange, requests int) {
+	l.Requests += requests
+	l.Exchange = ex
+	l.Exchange.Body = provider.Redact(ex.Body)
+}
+
+// note keeps what a reading says. What was found stays found, whatever a later
+// question's fate.
+func (l *lookup) note(way provider.Way, r provider.LookupReading) {
+	if len(l.Objects) == 0 {
+		l.Way, l.Reason, l.Health = way, r.Reason, r.Health
+	}
+	if r.Alert != "" {
+		l.Alert = r.Alert
+	}
+}
+
+// merge adds objects not seen yet.
+func (l *lookup) merge(objects []provider.Object) {
+	for _, o := range objects {
+		if !slices.ContainsFunc(l.Objects, func(known provider.Object) bool { return known.ID == o.ID }) {
+			l.Objects = append(l.Objects, o)
+		}
+	}
+}
+
+func (l *lookup) conclude() provider.LookedUp {
+	switch {
+	case len(l.Objects) > 0:
+		l.Verdict, l.Reason = provider.LookupFound, provider.ReasonFound
+	case l.absent && l.vanished:
+		// Mollie gave us an id once and now knows neither it nor our reference: lag or a
+		// contradiction, not the absence of a charge.
+		l.Verdict, l.Reason = provider.LookupNoAnswer, provider.ReasonVanished
+	case l.absent:
+		l.Verdict, l.Reason = provider.LookupAbsent, provider.ReasonNotFound
+	}
+	return l.LookedUp
+}
