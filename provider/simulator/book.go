@@ -19,11 +19,13 @@ var (
 // in one line, so that a crash keeps all of it or nothing.
 type entry struct {
 	At      time.Time `json:"at"`
-	Reset   bool      `json:"reset,omitempty"` // forget everything before
-	Charges []Charge  `json:"charges,omitempty"`
+	Reset   bool      `json:"reset,omitempty"`   // forget everything before
+	Charges []Charge  `json:"charges,omitempty"` // refunds among them
 	Answer  *stored   `json:"answer,omitempty"`
 	Events  []event   `json:"events,omitempty"`
 	Acked   string    `json:"acked,omitempty"` // an event's id
+
+	Disputes []Dispute `json:"disputes,omitempty"`
 }
 
 // book is the ledger: the state that replaying the journal's lines gives, and
@@ -33,13 +35,16 @@ type book struct {
 	log *journal
 
 	mu      sync.Mutex
-	charges map[string]*Charge
-	ordered []*Charge            // by creation, then id
-	index   map[string][]*Charge // by "reference R" and "key K"
+	charges map[string]*Charge   // refunds among them
+	ordered []*Charge            // charges by creation, then id
+	refunds []*Charge            // the same of refunds
+	index   map[string][]*Charge // by "reference R" and "key K"; refunds: see shelve
 	answers map[string]*stored
 	events  map[string]*event // not yet acknowledged
 	told    []event           // of faces that keep them: the last keptEvents, oldest first
 	running map[string]bool
+
+	disputes []*Dispute // oldest first
 }
 
 // openBook opens the ledger at path; "" keeps it in memory.
@@ -63,7 +68,7 @@ func openBook(path string) (*book, error) {
 
 func (b *book) clear() {
 	b.charges = map[string]*Charge{}
-	b.ordered = nil
+	b.ordered, b.refunds, b.disputes = nil, nil, nil
 	b.index = map[string][]*Charge{}
 	b.answers = map[string]*stored{}
 	b.events = map[string]*event{}
@@ -78,6 +83,9 @@ func (b *book) apply(e entry) {
 	}
 	for _, c := range e.Charges {
 		b.put(c)
+	}
+	for _, d := range e.Disputes {
+		b.putDispute(d)
 	}
 	if e.Answer != nil {
 		b.answers[e.Answer.Key] = e.Answer
@@ -96,19 +104,31 @@ func (b *book) apply(e entry) {
 	delete(b.events, e.Acked)
 }
 
-// put inserts or replaces a charge, keeping ordered in order.
+// put inserts or replaces a charge or refund.
 func (b *book) put(c Charge) {
 	if old, ok := b.charges[c.ID]; ok {
 		*old = c
-		return
+	} else {
+		b.charges[c.ID] = &c
+		b.shelve(&c)
 	}
-	p := &c
-	b.charges[c.ID] = p
-	at, _ := slices.BinarySearchFunc(b.ordered, p, byCreation)
-	b.ordered = slices.Insert(b.ordered, at, p)
-	b.index["reference "+c.Reference] = append(b.index["reference "+c.Reference], p)
-	if c.Key != "" {
-		b.index["key "+c.Key] = append(b.index["key "+c.Key], p)
+	if parent := b.charges[c.Of]; parent != nil {
+		parent.Refunded = b.given(c.Of, func(r *Charge) bool { return r.Status == StatusSucceeded })
+	}
+}
+
+// shelve puts something new in its place, keeping the lists in order.
+func (b *book) shelve(p *Charge) {
+	list, kind := &b.ordered, ""
+	if p.refund() {
+		list, kind = &b.refunds, "refund "
+		b.index["refunds of "+p.Of] = append(b.index["refunds of "+p.Of], p)
+	}
+	at, _ := slices.BinarySearchFunc(*list, p, byCreation)
+	*list = slices.Insert(*list, at, p)
+	b.index[kind+"reference "+p.Reference] = append(b.index[kind+"reference "+p.Reference], p)
+	if p.Key != "" {
+		b.index[kind+"key "+p.Key] = append(b.index[kind+"key "+p.Key], p)
 	}
 }
 
@@ -207,12 +227,16 @@ type span struct {
 	from, to time.Time
 	after    *Charge // its CreatedAt and ID
 	limit    int
+	refunds  bool // of the refunds, not the charges
 }
 
 // between returns copies of a stretch's charges that keep accepts, oldest first.
 func (b *book) between(sp span, keep func(Charge) bool) ([]Charge, error) {
 	b.mu.Lock()
 	list := b.ordered
+	if sp.refunds {
+		list = b.refunds
+	}
 	first, _ := slices.BinarySearchFunc(list, sp.from, func(c *Charge, t time.Time) int { return c.CreatedAt.Compare(t) })
 	if sp.after != nil {
 		at, found := slices.BinarySearchFunc(list, sp.after, byCreation)
@@ -244,10 +268,13 @@ func copies(list []*Charge) []Charge {
 }
 
 // get returns a copy of one charge.
-func (b *book) get(id string) (Charge, error) {
+func (b *book) get(id string) (Charge, error) { return b.copyOf(id, false) }
+
+// copyOf returns a copy of one charge or refund.
+func (b *book) copyOf(id string, refund bool) (Charge, error) {
 	b.mu.Lock()
 	c, ok := b.charges[id]
-	if !ok {
+	if !ok || c.refund() != refund {
 		b.mu.Unlock()
 		return Charge{}, errNoCharge
 	}
@@ -265,9 +292,11 @@ func (b *book) open() (events []event, undecided []Charge) {
 		events = append(events, *ev)
 	}
 	slices.SortFunc(events, func(x, y event) int { return x.Due.Compare(y.Due) })
-	for _, c := range b.ordered {
-		if !c.final() && c.Decide != "" {
-			undecided = append(undecided, *c)
+	for _, list := range [][]*Charge{b.ordered, b.refunds} {
+		for _, c := range list {
+			if !c.final() && c.Decide != "" {
+				undecided = append(undecided, *c)
+			}
 		}
 	}
 	return events, undecided

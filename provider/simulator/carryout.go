@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"encoding/json"
 	"net/http"
 	"time"
 )
@@ -23,7 +22,10 @@ func (s *Server) carryOut(req chargeRequest, op operation, fault Fault, f Faults
 	base, speak := s.publicURL(), faceOf(req.face)
 	e, err := s.book.write(func() (entry, error) {
 		now := s.now()
-		b.charges = s.newCharges(req, op.key, fault, f, now)
+		var err error
+		if b.charges, err = s.newObjects(req, op.key, fault, f, now); err != nil {
+			return entry{}, err
+		}
 		b.status, b.body = speak.truth(b.charges[0], base)
 		e := entry{At: now, Charges: b.charges}
 		if fault == Error500 {
@@ -41,6 +43,7 @@ func (s *Server) carryOut(req chargeRequest, op operation, fault Fault, f Faults
 		for _, c := range e.Charges {
 			e.Events = append(e.Events, s.firstEvents(c, f, now)...)
 		}
+		e.Events = append(e.Events, s.refundedEvents(e.Charges, f, now)...)
 		return e, nil
 	})
 	if err != nil {
@@ -58,7 +61,16 @@ var internalError = []byte(`{"error":{"code":"internal","message":"Something wen
 // now is the provider's clock, in the microseconds that databases keep.
 func (s *Server) now() time.Time { return s.opts.Now().UTC().Truncate(time.Microsecond) }
 
-// newCharges makes the objects that a request with a fault leaves behind.
+// newObjects makes what a request with a fault leaves behind: charges, or refunds of one.
+// The error is a *notRefundable. The ledger is locked.
+func (s *Server) newObjects(req chargeRequest, key string, fault Fault, f Faults, now time.Time) ([]Charge, error) {
+	if req.of != "" {
+		return s.newRefunds(req, key, fault, f, now)
+	}
+	return s.newCharges(req, key, fault, f, now), nil
+}
+
+// newCharges makes the charges that a request with a fault leaves behind.
 func (s *Server) newCharges(req chargeRequest, key string, fault Fault, f Faults, now time.Time) []Charge {
 	c := Charge{
 		ID: newID(faceOf(req.face).idPrefix()), Face: req.face, Reference: req.Reference, Key: key, OrderRef: req.OrderRef,
@@ -126,14 +138,10 @@ func (s *Server) declineOf(reference string) (code, message string) {
 	return d[0], d[1]
 }
 
-// truth is the gateway's honest answer about a charge.
+// truth is the gateway's honest answer about a charge or refund.
 func truth(c Charge, base string) (int, []byte) {
-	o := c.wire(base)
-	body, err := json.Marshal(o)
-	if err != nil { // strings and integers: always possible
-		panic(err)
-	}
-	switch o.Status {
+	body := mustJSON(c.shown(base))
+	switch c.Status {
 	case StatusProcessing:
 		return http.StatusAccepted, body
 	case StatusFailed, StatusCanceled:

@@ -15,7 +15,8 @@ const (
 	StatusCanceled       = "canceled"
 )
 
-// Charge is one object in the ledger: what the provider really did.
+// Charge is one object in the ledger: what the provider really did. A refund is one too,
+// with an id, a key, a status and faults of its own; Of tells the two apart.
 type Charge struct {
 	ID        string    `json:"id"`
 	Reference string    `json:"reference"`
@@ -36,6 +37,10 @@ type Charge struct {
 	UpdatedAt time.Time `json:"updated_at,omitzero"` // last change of status
 	Asked     int64     `json:"asked,omitempty"`     // the amount asked for, where another was charged
 	Face      string    `json:"face,omitempty"`      // the API it was made through; empty is the gateway contract
+
+	Refunded int64  `json:"refunded,omitempty"`     // of a charge: what its succeeded refunds gave back
+	Of       string `json:"of,omitempty"`           // of a refund: the charge it gives money back from
+	OfRef    string `json:"of_reference,omitempty"` // of a refund: that charge's reference
 }
 
 // final reports whether the provider has decided.
@@ -64,6 +69,13 @@ type object struct {
 	OrderRef  string     `json:"order_ref,omitempty"`
 	ActionURL string     `json:"action_url,omitempty"`
 	Error     *errorBody `json:"error,omitempty"`
+	Totals    *totals    `json:"totals,omitempty"` // once it took money
+}
+
+// totals are a charge's running figures.
+type totals struct {
+	Captured int64 `json:"captured"`
+	Refunded int64 `json:"refunded"`
 }
 
 // errorBody is the contract's error object.
@@ -81,6 +93,9 @@ func (c Charge) wire(base string) object {
 	}
 	if c.Status == StatusRequiresAction {
 		o.ActionURL = base + "/actions/" + c.ID
+	}
+	if c.Status == StatusSucceeded {
+		o.Totals = &totals{Captured: c.Amount, Refunded: c.Refunded}
 	}
 	if c.Code != "" && c.final() && c.Status != StatusSucceeded {
 		o.Error = &errorBody{Code: c.Code, Message: c.Message}

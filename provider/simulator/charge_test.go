@@ -29,7 +29,7 @@ func TestChargeSucceeds(t *testing.T) {
 
 	o := a.object(t)
 	require.True(t, strings.HasPrefix(o.ID, "pay_"), o.ID)
-	require.Equal(t, object{ID: o.ID, Reference: "p1", Status: "succeeded", Amount: 4900, Currency: "EUR", CreatedAt: o.CreatedAt, Key: "k1"}, o)
+	require.Equal(t, object{ID: o.ID, Reference: "p1", Status: "succeeded", Amount: 4900, Currency: "EUR", CreatedAt: o.CreatedAt, Key: "k1", Totals: &totals{Captured: 4900}}, o)
 	require.WithinDuration(t, time.Now(), o.CreatedAt, time.Minute)
 	require.Equal(t, o, b.get("/payments/"+o.ID).object(t))
 

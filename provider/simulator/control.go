@@ -22,6 +22,11 @@ func (s *Server) controlHandler() http.Handler {
 	mux.HandleFunc("POST /_sim/payments", s.postManual)
 	mux.HandleFunc("POST /_sim/payments/{id}/complete", s.postComplete)
 	mux.HandleFunc("POST /_sim/payments/{id}/events", s.postEvent)
+	mux.HandleFunc("POST /_sim/payments/{id}/refunds", s.postManualRefund)
+	mux.HandleFunc("POST /_sim/payments/{id}/disputes", s.postDispute)
+	mux.HandleFunc("POST /_sim/refunds/{id}/complete", s.postComplete)
+	mux.HandleFunc("POST /_sim/refunds/{id}/events", s.postEvent)
+	mux.HandleFunc("POST /_sim/disputes/{id}/decide", s.postDecideDispute)
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
@@ -134,15 +139,15 @@ func (p faultsPatch) applyTo(f *Faults) error {
 }
 
 func (s *Server) showLedger(w http.ResponseWriter, _ *http.Request) {
-	charges, err := s.Charges()
+	accounts, err := s.Accounts()
 	if err != nil {
 		refuse(w, err)
 		return
 	}
-	if charges == nil {
-		charges = []Charge{}
+	if accounts == nil {
+		accounts = []Account{}
 	}
-	writeJSON(w, http.StatusOK, charges)
+	writeJSON(w, http.StatusOK, accounts)
 }
 
 func (s *Server) postReset(w http.ResponseWriter, _ *http.Request) {
@@ -196,7 +201,7 @@ func refuse(w http.ResponseWriter, err error) {
 		status, body.Code, body.Errors = http.StatusBadRequest, "invalid_request", []*FieldError{field}
 	}
 	switch {
-	case errors.Is(err, errNoCharge):
+	case errors.Is(err, errNoCharge), errors.Is(err, errNoDispute):
 		status, body.Code = http.StatusNotFound, "not_found"
 	case errors.Is(err, errDecided):
 		status, body.Code = http.StatusConflict, "already_decided"

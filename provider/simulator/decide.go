@@ -23,7 +23,7 @@ func (s *Server) decideLater(c Charge) {
 	})
 }
 
-// Complete decides a charge that is processing or waits for the customer, as its
+// Complete decides a charge or refund that is processing or waits for the customer, as its
 // own timer or the customer would: StatusSucceeded, StatusFailed, StatusCanceled,
 // or StatusProcessing after the customer's action. Its event follows.
 func (s *Server) Complete(id, status string) (Charge, error) {
@@ -48,7 +48,9 @@ func (s *Server) Complete(id, status string) (Charge, error) {
 		}
 		now := s.now()
 		done = decided(*c, status, now)
-		return entry{At: now, Charges: []Charge{done}, Events: s.newEvents(done, f, now)}, nil
+		e := entry{At: now, Charges: []Charge{done}, Events: s.newEvents(done, f, now)}
+		e.Events = append(e.Events, s.refundedEvents(e.Charges, f, now)...)
+		return e, nil
 	})
 	if err != nil {
 		return done, err
@@ -66,8 +68,14 @@ func decided(c Charge, status string, now time.Time) Charge {
 	switch status {
 	case StatusFailed:
 		c.Code, c.Message = "insufficient_funds", "The card has insufficient funds."
+		if c.refund() {
+			c.Code, c.Message = refundDeclines[0][0], refundDeclines[0][1]
+		}
 	case StatusCanceled:
 		c.Code, c.Message = "expired", "The customer did not complete the payment."
+		if c.refund() {
+			c.Code, c.Message = "canceled", "The refund was canceled."
+		}
 	}
 	if c.final() {
 		c.Decide, c.DecideAt = "", time.Time{}

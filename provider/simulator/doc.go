@@ -28,6 +28,12 @@
 //
 // A pick by reference or amount switches the draws by rate off for that payment.
 //
+// A refund is a request like a charge, and the charge faults happen to it as well ("charged"
+// meaning given back); a customer's action is not among them: there it is processing. Its
+// faults are picked by "fault:NAME" in its own reference, by "refunds:NAME" in the order
+// reference of its charge, or by its amount. "refunds:NAME" picks nothing for the charge;
+// "fault:NAME" of the charge only switches the draws by rate off for its refunds.
+//
 // Outages concern the whole provider, its webhooks too, and are switched, not
 // drawn. OutageCharges alone leaves questions and GET /health answered.
 //
@@ -40,11 +46,16 @@
 //	PUT  /_sim/faults                  any of "preset", "rates" (merged; 0 ends a fault), "outage",
 //	                                   "outage_for" ("20s"), "timing"; answers like GET
 //	GET  /_sim/catalogue               [{"name","kind","code","text"}]
-//	GET  /_sim/ledger                  [Charge], oldest first: the ground truth
+//	GET  /_sim/ledger                  [Account], oldest first: each charge with its refunds and disputes; the ground truth
 //	GET  /_sim/stats                   Stats
 //	POST /_sim/reset                   forgets ledger, events and statistics, ends every fault
 //	PUT  /_sim/webhook                 {"url","secrets"?}
 //	POST /_sim/payments                {"reference","amount","currency","status"?,"order_ref"?,"face"?}: a charge nobody asked for
 //	POST /_sim/payments/{id}/complete  {"status"}: decides a waiting charge
 //	POST /_sim/payments/{id}/events    {"type"?,"status"?,"amount"?,"currency"?}: an event that may lie
+//	POST /_sim/payments/{id}/refunds   {"amount"?,"reference"?,"status"?}: a refund made in the dashboard; without an
+//	                                   amount, of all that is left
+//	POST /_sim/payments/{id}/disputes  {"amount"?,"reason"?,"due_by"?}: a dispute is opened
+//	POST /_sim/refunds/{id}/complete, /events  as for payments
+//	POST /_sim/disputes/{id}/decide    {"status"}: won or lost; either may follow the other
 package simulator

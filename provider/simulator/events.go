@@ -17,6 +17,8 @@ const (
 	eventProcessing     = "payment.processing"
 	eventRequiresAction = "payment.requires_action"
 	eventUnrelated      = "balance.updated"
+	eventRefund         = "refund.updated"
+	eventRefunded       = "charge.refunded"
 )
 
 // heldFor is the longest an out-of-order event waits for the final one.

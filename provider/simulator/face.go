@@ -11,7 +11,16 @@ import (
 type face interface {
 	// idPrefix begins the ids of charges.
 	idPrefix() string
-	// truth is the honest answer about a charge.
+	// refundPrefix begins the ids of refunds, disputePrefix those of disputes.
+	refundPrefix() string
+	disputePrefix() string
+	// noRefund answers a refund that is not carried out.
+	noRefund(w http.ResponseWriter, why *notRefundable)
+	// refundedType names the event that tells a charge's new totals.
+	refundedType() string
+	// disputeEvent renders an event about a dispute of a charge.
+	disputeEvent(ev event, at time.Time, d Dispute, c Charge) (eventType, body string)
+	// truth is the honest answer about a charge or refund.
 	truth(c Charge, base string) (status int, body []byte)
 	// internalError is the body of a 500 that is kept under a key.
 	internalError() []byte
@@ -79,12 +88,19 @@ func (gatewayFace) keyTaken(w http.ResponseWriter, reused bool) {
 	writeError(w, http.StatusConflict, errorBody{Code: "idempotency_key_in_use", Message: "The first call with this key is still running."})
 }
 
-func (gatewayFace) eventType(c Charge) string { return eventType(c.Status) }
+func (gatewayFace) eventType(c Charge) string {
+	if c.refund() {
+		return eventRefund
+	}
+	return eventType(c.Status)
+}
 
-func (gatewayFace) decisive(kind string) bool { return kind == eventSucceeded || kind == eventFailed }
+func (gatewayFace) decisive(kind string) bool {
+	return kind == eventSucceeded || kind == eventFailed || kind == eventRefund
+}
 
 func (gatewayFace) eventBody(ev event, at time.Time, c Charge, base string) string {
-	return eventBody(ev, at, c.wire(base))
+	return eventBody(ev, at, c.shown(base))
 }
 
 func (gatewayFace) unrelated(ev event, at time.Time, account string) (kind, body string) {

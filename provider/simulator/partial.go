@@ -19,7 +19,7 @@ func (s *Server) chargesDown(w http.ResponseWriter, r *http.Request, next http.H
 		panic(http.ErrAbortHandler)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	req, ok := chargeOf(r, body)
+	req, ok := s.chargeOf(r, body)
 	if !ok {
 		next.ServeHTTP(w, r)
 		return

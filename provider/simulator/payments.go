@@ -28,6 +28,7 @@ type chargeRequest struct {
 	} `json:"customer"`
 	minor int64  // Amount, once it is checked
 	face  string // the API it came through
+	of    string // the charge to refund; empty: a charge is asked for
 }
 
 func (r chargeRequest) subject() subject {
@@ -170,6 +171,11 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, req chargeReque
 		panic(http.ErrAbortHandler) // closing: the call dies unbooked, as in a crash
 	}
 	b, err := s.carryOut(req, op, fault, f)
+	if no, ok := errors.AsType[*notRefundable](err); ok {
+		op.free() // nothing is kept under the key
+		faceOf(req.face).noRefund(w, no)
+		return
+	}
 	if err != nil {
 		s.broken(w, err)
 		return

@@ -25,6 +25,9 @@ func (s *Server) publicHandler() http.Handler {
 	mux.HandleFunc("POST /payments", s.postPayment)
 	mux.HandleFunc("GET /payments", s.listPayments)
 	mux.HandleFunc("GET /payments/{id}", s.getPayment)
+	mux.HandleFunc("POST /payments/{id}/refunds", s.postRefund)
+	mux.HandleFunc("GET /refunds", s.listRefunds)
+	mux.HandleFunc("GET /refunds/{id}", s.getRefund)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, http.StatusNotFound, errorBody{Code: "not_found", Message: "No such path."})
 	})
@@ -57,7 +60,7 @@ func (s *Server) received(next http.Handler) http.Handler {
 			}
 			panic(http.ErrAbortHandler) // the sender broke off: nobody to answer
 		}
-		if req, ok := chargeOf(r, body); ok {
+		if req, ok := s.chargeOf(r, body); ok {
 			s.count(r, req)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -74,10 +77,11 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// chargeOf reports whether a request wants to charge, by whichever face, and reads as
-// much of it as can be read.
-func chargeOf(r *http.Request, body []byte) (chargeRequest, bool) {
+// chargeOf reports whether a request wants to charge or refund, by whichever face, and
+// reads as much of it as can be read.
+func (s *Server) chargeOf(r *http.Request, body []byte) (chargeRequest, bool) {
 	var req chargeRequest
+	of, refunds := refundPath(r.URL.Path)
 	switch {
 	case r.Method != http.MethodPost:
 		return req, false
@@ -87,6 +91,13 @@ func chargeOf(r *http.Request, body []byte) (chargeRequest, bool) {
 	case r.URL.Path == intentsPath:
 		req, _ = readIntent(body)
 		return req, true
+	case r.URL.Path == stripeRefundsPath:
+		req, _ = s.readStripeRefund(body)
+		return req, true
+	case refunds:
+		_ = json.Unmarshal(body, &req)
+		req.of = of
+		return s.withPicks(req), true
 	}
 	return req, false
 }

@@ -15,6 +15,9 @@ import (
 //	GET  /v1/payment_intents              newest first: limit, starting_after, ending_before, created[…]
 //	GET  /v1/payment_intents/search       query=metadata['payment_id']:'…'; a second behind
 //	POST /v1/payment_intents/{id}/cancel
+//	POST /v1/refunds                      payment_intent, amount, metadata[operation_id]
+//	GET  /v1/refunds/{id}
+//	GET  /v1/refunds                      newest first: payment_intent and what lists take
 //	GET  /v1/events, /v1/events/{id}      everything told, delivered or not
 //	GET  /v1/balance
 //
@@ -38,6 +41,9 @@ func (s *Server) stripeHandler() http.Handler {
 	mux.HandleFunc("GET "+intentsPath+"/search", s.searchIntents)
 	mux.HandleFunc("GET "+intentsPath+"/{id}", s.getIntent)
 	mux.HandleFunc("POST "+intentsPath+"/{id}/cancel", s.cancelIntent)
+	mux.HandleFunc("POST "+stripeRefundsPath, s.postStripeRefund)
+	mux.HandleFunc("GET "+stripeRefundsPath, s.listStripeRefunds)
+	mux.HandleFunc("GET "+stripeRefundsPath+"/{id}", s.getStripeRefund)
 	mux.HandleFunc("GET /v1/events", s.listStripeEvents)
 	mux.HandleFunc("GET /v1/events/{id}", s.getStripeEvent)
 	mux.HandleFunc("GET /v1/balance", func(w http.ResponseWriter, _ *http.Request) {

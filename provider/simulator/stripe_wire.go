@@ -119,6 +119,9 @@ type stripeFace struct{}
 func (stripeFace) idPrefix() string { return "pi" }
 
 func (stripeFace) truth(c Charge, base string) (int, []byte) {
+	if c.refund() {
+		return http.StatusOK, mustJSON(c.stripeRefund())
+	}
 	intent := c.intent(base)
 	if intent.LastPaymentError == nil {
 		return http.StatusOK, mustJSON(intent)
@@ -159,6 +162,10 @@ func (stripeFace) keyTaken(w http.ResponseWriter, reused bool) {
 
 func (stripeFace) eventType(c Charge) string {
 	switch {
+	case c.refund() && c.Status == StatusFailed:
+		return "refund.failed"
+	case c.refund():
+		return eventRefund
 	case c.absent(), c.Status == StatusFailed:
 		return "payment_intent.payment_failed"
 	case c.Status == StatusCanceled:
@@ -168,10 +175,16 @@ func (stripeFace) eventType(c Charge) string {
 }
 
 func (stripeFace) decisive(kind string) bool {
-	return kind == "payment_intent.succeeded" || kind == "payment_intent.payment_failed" || kind == "payment_intent.canceled"
+	return kind == eventRefund || kind == "refund.failed" || kind == "payment_intent.succeeded" || kind == "payment_intent.payment_failed" || kind == "payment_intent.canceled"
 }
 
 func (stripeFace) eventBody(ev event, at time.Time, c Charge, base string) string {
+	switch {
+	case c.refund():
+		return stripeEvent(ev.ID, ev.Type, at, c.Key, c.stripeRefund())
+	case ev.Type == eventRefunded:
+		return stripeEvent(ev.ID, ev.Type, at, "", c.stripeCharge())
+	}
 	return stripeEvent(ev.ID, ev.Type, at, c.Key, c.intent(base))
 }
 

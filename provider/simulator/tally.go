@@ -8,7 +8,7 @@ import (
 // Stats counts what happened on the wire since the start or the last reset. It is
 // kept in memory only.
 type Stats struct {
-	Posts       int            `json:"posts"`        // charge requests whose body arrived whole, answered or not
+	Posts       int            `json:"posts"`        // charge and refund requests whose body arrived whole, answered or not
 	ByKey       map[string]int `json:"by_key"`       // the same per idempotency key: wire sends
 	ByReference map[string]int `json:"by_reference"` // the same per payment reference
 	Lookups     int            `json:"lookups"`      // GETs
@@ -47,7 +47,7 @@ func (t *tally) clear() {
 	t.asked = map[string]int{}
 }
 
-// post counts an arrived charge request.
+// post counts an arrived charge or refund request.
 func (t *tally) post(key string, r chargeRequest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
