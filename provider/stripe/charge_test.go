@@ -283,10 +283,16 @@ func TestKeysOfAccounts(t *testing.T) {
 		require.Equal(t, "api_key", refused.Field)
 		require.NotContains(t, err.Error(), `"`+key, "a key is a secret")
 	}
-	s := f.settings()
-	s.WebhookSecrets = nil
-	_, err := New(s, Options{})
-	require.ErrorContains(t, err, "webhook_secrets")
+	for field, edit := range map[string]func(*provider.Settings){
+		"webhook_secrets": func(s *provider.Settings) { s.WebhookSecrets = nil },
+		"key_life":        func(s *provider.Settings) { s.KeyLife = 25 * time.Hour },
+		"base_url":        func(s *provider.Settings) { s.APIKey = "sk_live_1" }, // over http
+	} {
+		s := f.settings()
+		edit(&s)
+		_, err := New(s, Options{})
+		require.ErrorContains(t, err, field)
+	}
 }
 
 func TestTwoAccountsKeepApart(t *testing.T) {

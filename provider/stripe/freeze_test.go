@@ -116,7 +116,7 @@ func TestFreezeNamesTheField(t *testing.T) {
 func TestLiveChargesNeedAPaymentMethod(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	live := f.adapter(t, func(s *provider.Settings) { s.APIKey = "sk_live_abc" })
+	live := f.adapter(t, func(s *provider.Settings) { s.APIKey, s.BaseURL = "sk_live_abc", "https://stripe.test" })
 	r := request(provider.Money{Amount: 100, Currency: "EUR"})
 	_, err := live.Freeze(r)
 	var refused *provider.FieldError

@@ -47,6 +47,9 @@ func New(s provider.Settings, o Options) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := check(s, live); err != nil {
+		return nil, err
+	}
 	o.KeepHeaders = append(o.KeepHeaders, shouldRetryHeader)
 	c, err := newClient(s, o)
 	if err != nil {
@@ -61,6 +64,20 @@ func New(s provider.Settings, o Options) (*Adapter, error) {
 
 // Build is New for a provider.Kinds map.
 func Build(s provider.Settings) (provider.Adapter, error) { return New(s, Options{}) }
+
+// keyLife is how long Stripe surely remembers an idempotency key.
+const keyLife = 24 * time.Hour
+
+// check refuses settings that would cost money at Stripe.
+func check(s provider.Settings, live bool) error {
+	switch {
+	case s.KeyLife > keyLife:
+		return &provider.FieldError{Field: "key_life", Reason: "must be at most " + keyLife.String() + ": Stripe forgets a key then, and would charge again"}
+	case live && !strings.HasPrefix(s.BaseURL, "https://"):
+		return &provider.FieldError{Field: "base_url", Reason: "must start with https:// where a live key is sent"}
+	}
+	return nil
+}
 
 // mode tells a live key from a test key. A publishable key is refused here: it could
 // create intents and never read one.
