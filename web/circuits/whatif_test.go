@@ -252,3 +252,11 @@ func TestTheDifferenceFromWhatIsInForce(t *testing.T) {
 		require.Equal(t, want, circuits.Difference(words(), inForce, s))
 	}
 }
+
+func TestATruncatedReplaySaysSo(t *testing.T) {
+	t.Parallel()
+	r := circuits.Report{Calls: store.MaxReplayCalls, Truncated: true, From: storetest.Epoch}
+	require.Contains(t, circuits.Cannot(words(), r), "The time has more calls than are replayed: only the latest 100,000, since 14:02:11.")
+	r.Truncated = false
+	require.Len(t, circuits.Cannot(words(), r), 3, "blocked calls, later tries, limits: always")
+}
