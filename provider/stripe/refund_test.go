@@ -296,9 +296,46 @@ func TestEventsOfRefundsAndDisputes(t *testing.T) {
 		_, err := a.Parse(raw)
 		require.Error(t, err)
 	}
-	got, err := a.Parse(event("charge.refunded", `{"id":"ch_1"}`))
+}
+
+// charge.refunded brings the running figures of the charge: a check, never an addition.
+func TestEventsOfTotals(t *testing.T) {
+	t.Parallel()
+	a := verifier(t, "s")
+	charge := func(changes ...any) string {
+		c := map[string]any{"id": "ch_1", "object": "charge", "payment_intent": "pi_1", "status": "succeeded", "currency": "eur",
+			"amount": 4900, "amount_captured": 4900, "amount_refunded": 300, "created": 1_770_000_000, "metadata": map[string]string{"payment_id": "p1"}}
+		for i := 0; i+1 < len(changes); i += 2 {
+			c[changes[i].(string)] = changes[i+1]
+		}
+		b, err := json.Marshal(c)
+		require.NoError(t, err)
+		return string(b)
+	}
+	got, err := a.Parse(event("charge.refunded", charge()))
 	require.NoError(t, err)
-	require.False(t, got[0].Interesting, "its refunds have events of their own")
+	o := got[0].Object
+	require.True(t, got[0].Interesting)
+	require.Equal(t, provider.ObjectCharge, o.Kind)
+	require.Equal(t, "pi_1", o.ID, "the intent is the charge we know")
+	require.Equal(t, "p1", o.Reference)
+	require.Equal(t, provider.Succeeded, o.Outcome)
+	require.Equal(t, asked, o.Money)
+	require.Equal(t, &provider.Totals{Authorised: 4900, Captured: 4900, Refunded: 300}, o.Totals)
+
+	for name, changes := range map[string][]any{
+		"not taken": {"status", "failed"}, "no money we can say": {"currency", "ugx", "amount_refunded", 350}, "more than was there": {"amount_captured", 9900},
+	} {
+		got, err := a.Parse(event("charge.refunded", charge(changes...)))
+		require.NoError(t, err, name)
+		require.Empty(t, got[0].Object.Outcome, name)
+	}
+	for name, raw := range map[string]string{
+		"no intent": charge("payment_intent", nil), "not a charge": charge("object", "refund"), "no number": charge("amount_refunded", "x"),
+	} {
+		_, err := a.Parse(event("charge.refunded", raw))
+		require.Error(t, err, name)
+	}
 }
 
 // The refund's requests are Stripe's, too; see TestStripeMockTakesEveryRequest.

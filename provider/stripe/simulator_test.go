@@ -215,3 +215,71 @@ func TestEventsOfTheSimulator(t *testing.T) {
 		}
 	}
 }
+
+// Each fault of the simulator on a refund: a charge of its own is refunded in part, and
+// what the ledger holds is the truth about it.
+func TestEveryFaultOfARefundAtTheSimulator(t *testing.T) {
+	t.Parallel()
+	a, sim := simulated(t, simulator.Options{Faults: simulator.Faults{Timing: simulator.Timing{
+		Slow: time.Minute, Drip: time.Second, InProgress: time.Minute, Async: time.Hour, Action: time.Hour,
+	}}})
+	for fault, want := range map[simulator.Fault]provider.Outcome{
+		"none":                         provider.Succeeded,
+		simulator.ChargedThenCut:       provider.Unknown,
+		simulator.ChargedThenReset:     provider.Unknown,
+		simulator.ChargedThen502:       provider.Unknown,
+		simulator.ChargedThenTruncated: provider.Unknown,
+		simulator.ChargedThenHTML:      provider.Unknown,
+		simulator.ChargedThenRedirect:  provider.Unknown,
+		simulator.Slow:                 provider.Unknown,
+		simulator.Error500:             provider.Unknown,
+		simulator.Error500Charged:      provider.Unknown,
+		simulator.Throttle429:          provider.NotExecuted,
+		simulator.Unauthorized401:      provider.NotExecuted,
+		simulator.Rejected422:          provider.Failed,
+		simulator.Async202:             provider.Processing,
+		simulator.AmountMisreported:    provider.Unknown,
+		simulator.WrongShape:           provider.Unknown,
+		simulator.UnmappedStatus:       provider.Unknown,
+	} {
+		t.Run(string(fault), func(t *testing.T) {
+			t.Parallel()
+			charge := a.charged(t, "p-"+string(fault), "refunds:"+string(fault), asked)
+			require.Equal(t, provider.Succeeded, charge.Outcome, "%+v", charge.Classification)
+			r := provider.OperationRequest{OperationID: "op-" + string(fault), Kind: provider.OpRefund, PaymentID: "p-" + string(fault),
+				ProviderPaymentID: charge.Object.ID, Charged: asked, Money: part}
+			body, err := a.FreezeOperation(r)
+			require.NoError(t, err)
+			got := a.Operate(t.Context(), provider.OperationCall{Kind: r.Kind, OperationID: r.OperationID,
+				ProviderPaymentID: r.ProviderPaymentID, Key: "refund-" + r.OperationID, Body: body, Want: part})
+			require.Equal(t, want, got.Outcome, "%+v", got.Classification)
+			require.Equal(t, 1, got.Exchange.WireSends)
+
+			found := a.LookupOperation(t.Context(), provider.OperationQuery{Kind: r.Kind, OperationID: r.OperationID,
+				PaymentID: r.PaymentID, ProviderPaymentID: r.ProviderPaymentID, Want: part})
+			booked := refundsOf(t, sim, charge.Object.ID)
+			if len(booked) == 0 {
+				require.Equal(t, provider.LookupAbsent, found.Verdict, "%+v", found)
+				return
+			}
+			require.Equal(t, provider.LookupFound, found.Verdict, "%+v", found)
+			require.Len(t, found.Objects, 1)
+			require.Equal(t, booked[0].ID, found.Objects[0].ID)
+			require.Equal(t, booked[0].Amount, found.Objects[0].Money.Amount)
+			require.Equal(t, booked[0].Status, string(found.Objects[0].Outcome))
+			require.Equal(t, provider.Child{ChargeID: charge.Object.ID, PaymentID: r.PaymentID}, found.Objects[0].Child)
+		})
+	}
+}
+
+func refundsOf(t *testing.T, sim *simulator.Server, charge string) (booked []simulator.Charge) {
+	t.Helper()
+	all, err := sim.Refunds()
+	require.NoError(t, err)
+	for _, r := range all {
+		if r.Of == charge {
+			booked = append(booked, r)
+		}
+	}
+	return booked
+}

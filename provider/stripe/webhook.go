@@ -145,6 +145,8 @@ func objectReader(t sdk.EventType) func(raw []byte) (provider.Object, error) {
 	switch t {
 	case sdk.EventTypeRefundCreated, sdk.EventTypeRefundUpdated, sdk.EventTypeRefundFailed, sdk.EventTypeChargeRefundUpdated:
 		return readRefund
+	case sdk.EventTypeChargeRefunded:
+		return readTotals
 	case sdk.EventTypeChargeDisputeCreated, sdk.EventTypeChargeDisputeUpdated, sdk.EventTypeChargeDisputeClosed:
 		return readDispute
 	}
@@ -164,6 +166,34 @@ func readIntentOf(raw []byte, announced []provider.Outcome) (provider.Object, er
 	o := p.object(raw)
 	if !slices.Contains(announced, o.Outcome) {
 		o.Outcome = ""
+	}
+	return o, nil
+}
+
+// readTotals reads charge.refunded: the charge behind an intent, with all that was taken
+// and given back so far. A charge without an intent is none of ours.
+func readTotals(raw []byte) (provider.Object, error) {
+	var c struct {
+		intent
+		Intent   expandable `json:"payment_intent"`
+		Captured amount     `json:"amount_captured"`
+		Refunded amount     `json:"amount_refunded"`
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return provider.Object{}, err
+	}
+	if c.Intent == "" || len(c.Intent) > maxID || len(c.reference()) > maxText || c.Object != "charge" {
+		return provider.Object{}, errIntent
+	}
+	c.ID, c.Received = string(c.Intent), &c.Captured
+	o := c.object(raw)
+	currency := strings.ToUpper(c.Currency)
+	captured, ok1 := fromUnits(int64(c.Captured), currency)
+	refunded, ok2 := fromUnits(int64(c.Refunded), currency)
+	if ok1 && ok2 && o.Outcome == provider.Succeeded {
+		o.Totals = &provider.Totals{Authorised: o.Money.Amount, Captured: captured.Amount, Refunded: refunded.Amount}
+	} else {
+		o.Outcome = "" // a refund of what was not taken: for a lookup or a person
 	}
 	return o, nil
 }
