@@ -10,6 +10,8 @@ import (
 const (
 	kindCharge    = "charge"
 	kindReconcile = "reconcile"
+	kindOperation = "operation"        // sends a refund
+	kindOpLookup  = "operation_lookup" // asks what became of one
 	kindSync      = "sync"
 	kindSweep     = "sweep"
 	kindWebhook   = "webhook"

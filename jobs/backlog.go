@@ -60,9 +60,9 @@ func (r *Runner) backFrom(ctx context.Context, l *lane, d *breaker.Denied) time.
 // backlogOf returns roughly how many jobs of a class are due at the provider within a
 // time. Without an answer from the database the last count is used: it only widens a spread.
 func (r *Runner) backlogOf(ctx context.Context, l *lane, class string, within time.Duration) int {
-	b, queue, kind := &l.charges, chargeQueue(l.settings.Name), kindCharge
+	b, queue, kinds := &l.charges, chargeQueue(l.settings.Name), []string{kindCharge, kindOperation}
 	if class == classStatus {
-		b, queue, kind = &l.lookups, statusQueue(l.settings.Name), kindReconcile
+		b, queue, kinds = &l.lookups, statusQueue(l.settings.Name), []string{kindReconcile, kindOpLookup}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,10 +73,10 @@ func (r *Runner) backlogOf(ctx context.Context, l *lane, class string, within ti
 	b.read = now
 	const q = `
 		SELECT count(*) FROM river_job
-		WHERE queue = $1 AND kind = $2 AND state IN ('available', 'scheduled', 'retryable')
+		WHERE queue = $1 AND kind = ANY($2) AND state IN ('available', 'scheduled', 'retryable')
 		  AND scheduled_at <= now() + make_interval(secs => $3)`
 	var n int
-	if err := r.cfg.Store.Pool().QueryRow(ctx, q, queue, kind, within.Seconds()).Scan(&n); err != nil {
+	if err := r.cfg.Store.Pool().QueryRow(ctx, q, queue, kinds, within.Seconds()).Scan(&n); err != nil {
 		r.cfg.Log.WarnContext(ctx, "backlog not counted", "queue", queue, "error", err)
 		return b.n
 	}

@@ -46,6 +46,9 @@ type Budget struct {
 	// may be the probe of a half-open circuit.
 	RequestsPerCharge int
 	RequestsPerLookup int // worst case of HTTP requests of one lookup
+	// RequestsPerOperation and RequestsPerOperationLookup are the same of what is done to a
+	// charge (a refund); 0 where nothing can be.
+	RequestsPerOperation, RequestsPerOperationLookup int
 	// AttemptDeadline < JobTimeout < RescueAfter; see CheckBudgets.
 	AttemptDeadline, JobTimeout, RescueAfter time.Duration
 }
@@ -100,6 +103,9 @@ func requestsPerLookup(c provider.Capabilities) int {
 	if c.Has(provider.ByReference) {
 		n += c.ListPages // where the list has to be read through
 	}
+	if n == 0 && c.CanReplay() {
+		n = 1 // the same key and bytes once more, instead of a question
+	}
 	return n
 }
 
@@ -119,6 +125,9 @@ func CheckBudgets(ps []provider.Settings, reg *provider.Registry) ([]Budget, err
 		if err := checkSettings(s, adapter.Capabilities()); err != nil {
 			errs = append(errs, fmt.Errorf("provider %q: %w", s.Name, err))
 		}
+		if _, can := adapter.(provider.Operator); !can && len(adapter.Capabilities().Operations) > 0 {
+			errs = append(errs, fmt.Errorf("provider %q: its adapter declares operations and can do none", s.Name))
+		}
 		budgets = append(budgets, budgetOf(s, adapter.Capabilities()))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -135,13 +144,17 @@ func CheckBudgets(ps []provider.Settings, reg *provider.Registry) ([]Budget, err
 }
 
 func budgetOf(s provider.Settings, c provider.Capabilities) Budget {
-	return Budget{
+	b := Budget{
 		Provider: s.Name, Workers: s.ChargeWorkers,
 		HangSeconds:       float64(s.ChargeWorkers) * s.AnswerTimeout.Seconds(),
 		RequestsPerCharge: requestsPerCharge(s, c),
 		RequestsPerLookup: requestsPerLookup(c),
 		AttemptDeadline:   attemptDeadline(s), JobTimeout: jobTimeout(s),
 	}
+	if len(c.Operations) > 0 { // they go the way of a charge, and are looked up in the same ways
+		b.RequestsPerOperation, b.RequestsPerOperationLookup = b.RequestsPerCharge, b.RequestsPerLookup
+	}
+	return b
 }
 
 // refuse names a setting by its field, as Settings.Validate does.

@@ -24,17 +24,19 @@ type plan struct {
 
 // plan decides what follows. The job comes back only while the charge provably was
 // not executed; everything else is for lookups, events and people.
-func (c *charge) plan(charged provider.Charged) plan {
-	now, s := c.r.cfg.Now(), c.lane.settings
+func (c *charge) plan(charged provider.Charged) plan { return c.r.plan(c.lane, c.history, charged) }
+
+func (r *Runner) plan(l *lane, h history, charged provider.Charged) plan {
+	now, s := r.cfg.Now(), l.settings
 	p := plan{reconcileAt: now.Add(firstLookup(s, charged.Quick))}
 	switch charged.Outcome {
 	case provider.NotSent:
-		p.again, p.wait = true, retryPause(s, c.history.notSent+1)
+		p.again, p.wait = true, retryPause(s, h.notSent+1)
 		if charged.Exchange.Cancelled {
 			p.wait = 0 // our own shutdown: another worker may go on at once
 		}
 	case provider.NotExecuted:
-		p.again, p.wait = true, c.throttled(charged.RetryAfter)
+		p.again, p.wait = true, throttled(s, h, charged.RetryAfter)
 		if charged.Next == provider.NextPause { // the store pauses the queue in the same transaction
 			p.wait = jitter(s.RetryPauses[len(s.RetryPauses)-1])
 		}
@@ -51,9 +53,9 @@ func (c *charge) plan(charged provider.Charged) plan {
 }
 
 // throttled is the wait after a 425 or 429: never less than the provider asked for.
-func (c *charge) throttled(retryAfter time.Duration) time.Duration {
+func throttled(s provider.Settings, h history, retryAfter time.Duration) time.Duration {
 	if retryAfter <= 0 {
-		return retryPause(c.lane.settings, c.history.attempts+1)
+		return retryPause(s, h.attempts+1)
 	}
 	return returnAfter(retryAfter, time.Duration(float64(retryAfter)*jitterShare))
 }

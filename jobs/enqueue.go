@@ -52,6 +52,16 @@ func (e *Enqueuer) Reconcile(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID
 	return e.insert(ctx, tx, reconcileArgs{PaymentID: paymentID, Provider: provider}, at)
 }
 
+// Operation implements store.Enqueuer.
+func (e *Enqueuer) Operation(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, provider string, at time.Time) error {
+	return e.insert(ctx, tx, operationArgs{OperationID: operationID, Provider: provider}, at)
+}
+
+// OperationLookup implements store.Enqueuer.
+func (e *Enqueuer) OperationLookup(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, provider string, at time.Time) error {
+	return e.insert(ctx, tx, operationLookupArgs{OperationID: operationID, Provider: provider}, at)
+}
+
 // Webhook implements store.Enqueuer.
 func (e *Enqueuer) Webhook(ctx context.Context, tx pgx.Tx, eventID int64) error {
 	return e.insert(ctx, tx, webhookArgs{EventID: eventID}, time.Time{})

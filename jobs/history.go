@@ -11,7 +11,7 @@ import (
 	"fusebox/store"
 )
 
-// history is what earlier attempts of a payment's charge left behind.
+// history is what earlier attempts of a payment's charge, or of an operation on it, left behind.
 type history struct {
 	attempts int    // sends intended so far, whatever became of them
 	notSent  int    // of these, provably not sent; these use up the tries
@@ -22,13 +22,18 @@ type history struct {
 
 // readHistory reads a payment's history.
 func (r *Runner) readHistory(ctx context.Context, id uuid.UUID) (history, error) {
+	return r.readAttempts(ctx, id, "charge")
+}
+
+// readAttempts reads what is left of a payment's attempts of one operation.
+func (r *Runner) readAttempts(ctx context.Context, id uuid.UUID, operation string) (history, error) {
 	const q = `
 		SELECT count(*), count(*) FILTER (WHERE outcome = 'not_sent'),
 		       coalesce(min(operation_key), ''), min(marked_at), max(marked_at)
-		FROM attempts WHERE payment_id = $1 AND operation = 'charge'`
+		FROM attempts WHERE payment_id = $1 AND operation = $2`
 	var h history
 	var first, last *time.Time
-	err := r.cfg.Store.Pool().QueryRow(ctx, q, id).Scan(&h.attempts, &h.notSent, &h.key, &first, &last)
+	err := r.cfg.Store.Pool().QueryRow(ctx, q, id, operation).Scan(&h.attempts, &h.notSent, &h.key, &first, &last)
 	if err != nil {
 		return history{}, fmt.Errorf("jobs: attempts of %s: %w", id, err)
 	}

@@ -152,11 +152,11 @@ func TestReturnTimesStayInTheirWindow(t *testing.T) {
 
 func TestAThrottledChargeNeverReturnsEarlierThanAsked(t *testing.T) {
 	t.Parallel()
-	c := &charge{lane: &lane{settings: provider.Settings{}.WithDefaults()}}
+	s := provider.Settings{}.WithDefaults()
 	for range 200 {
-		got := c.throttled(30 * time.Second)
+		got := throttled(s, history{}, 30*time.Second)
 		require.GreaterOrEqual(t, got, 30*time.Second)
 		require.LessOrEqual(t, got, 36*time.Second)
 	}
-	require.Greater(t, c.throttled(0), 7*time.Second, "without Retry-After: the engine's own backoff")
+	require.Greater(t, throttled(s, history{}, 0), 7*time.Second, "without Retry-After: the engine's own backoff")
 }

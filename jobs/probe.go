@@ -3,14 +3,11 @@ package jobs
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
 	"fusebox/breaker"
 	"fusebox/provider"
-	"fusebox/store"
 )
 
 // classPing is the class under which a read before a probe stands in call_outcomes. It
@@ -36,28 +33,11 @@ func (c *charge) readFirst(ctx context.Context, permit breaker.Permit) (done boo
 	if failed {
 		permit.Report(context.WithoutCancel(ctx), breaker.Fail, pinged.Exchange.Latency(), pinged.Reason, c.payment.ID.String())
 	}
-	if err := c.noteRead(ctx, pinged); err != nil || !failed {
+	if err := c.r.noteProbeRead(ctx, c.lane, c.payment.ID, pinged); err != nil || !failed {
 		return failed, err
 	}
 	d := c.r.reopened(ctx, breaker.Key{Name: c.lane.settings.Name, Class: classCharge})
 	return true, c.wait(ctx, c.r.backFrom(ctx, c.lane, d), whyCircuit, "the read before the probe failed: "+pinged.Reason)
-}
-
-// noteRead keeps the read with the payment it was made for and among the calls.
-func (c *charge) noteRead(ctx context.Context, pinged provider.Pinged) error {
-	write, cancel := store.Detached(ctx)
-	defer cancel()
-	err := c.r.cfg.Store.InTx(write, func(ctx context.Context, tx pgx.Tx) error {
-		id := c.payment.ID
-		if err := c.r.cfg.Store.NoteProbeRead(ctx, tx, id, pinged); err != nil {
-			return err
-		}
-		return c.r.recordCall(ctx, tx, c.lane, classPing, pinged.Health, "read", pinged.Reason, pinged.Exchange.Latency(), &id)
-	})
-	if err != nil {
-		return fmt.Errorf("jobs: read before the probe: %w", err)
-	}
-	return nil
 }
 
 // reopened is the denial that a probe which has just failed stands before. The open time

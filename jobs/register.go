@@ -150,6 +150,8 @@ func (r *Runner) workers() *river.Workers {
 	w := river.NewWorkers()
 	river.AddWorker(w, &chargeWorker{r: r})
 	river.AddWorker(w, &reconcileWorker{r: r})
+	river.AddWorker(w, &operationWorker{r: r})
+	river.AddWorker(w, &operationLookupWorker{r: r})
 	river.AddWorker(w, &syncWorker{r: r})
 	river.AddWorker(w, &sweepWorker{r: r})
 	river.AddWorker(w, &webhookWorker{r: r})

@@ -12,7 +12,8 @@ import (
 	"fusebox/provider"
 )
 
-// operationCharge names the one money operation there is so far.
+// operationCharge names a payment's charge among its attempts; what is done to it later
+// is named by kind and sequence, see Operation.AttemptName.
 const operationCharge = "charge"
 
 // operationKey is the idempotency key sent to the provider: born with the payment and
@@ -32,6 +33,7 @@ type BeginParams struct {
 	Deadline  time.Duration // from now; after it an attempt without outcome belongs to nobody
 	Worker    string
 	Recharge  bool // allowed from unknown, after counted absences, while the key lives
+	Replay    bool // allowed from unknown, without any absence: the provider has nothing to ask, see Store.Replay
 }
 
 // BeginAttempt marks "maybe sent" durably, before the first byte leaves. It returns the
@@ -82,10 +84,15 @@ func maybeExecuted(outcome string) bool {
 	return outcome != string(provider.NotSent) && outcome != string(provider.NotExecuted)
 }
 
+// priorAttempts are those of the payment's charge.
 func priorAttempts(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID) (prior, error) {
+	return attemptsBefore(ctx, tx, paymentID, operationCharge)
+}
+
+func attemptsBefore(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, operation string) (prior, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT id, seq, coalesce(outcome, ''), request, request_hash, marked_at, first_sent_at, replay_until, deadline
-		FROM attempts WHERE payment_id = $1 AND operation = $2 ORDER BY seq FOR UPDATE`, paymentID, operationCharge)
+		FROM attempts WHERE payment_id = $1 AND operation = $2 ORDER BY seq FOR UPDATE`, paymentID, operation)
 	if err != nil {
 		return prior{}, wrap(err, "read attempts")
 	}
@@ -124,12 +131,12 @@ func (s *Store) mayBegin(ctx context.Context, tx pgx.Tx, pay Payment, pr prior, 
 		return pay, ErrMaybeSent, err
 	}
 	switch {
-	case pay.Status == Unknown && p.Recharge:
-		if pay.AbsentLookups < absencesNeeded || pr.request == nil {
+	case pay.Status == Unknown && (p.Recharge || p.Replay):
+		if !p.Replay && pay.AbsentLookups < absencesNeeded || pr.request == nil {
 			return pay, ErrSettled, nil
 		}
 		if !s.keyAlive(pr, p.KeyLife) {
-			pay, err = s.expireKey(ctx, tx, pay)
+			pay, err = s.expireKey(ctx, tx, pay, p.Replay)
 			return pay, ErrKeyExpired, err
 		}
 	case pay.Status != Pending:
@@ -156,14 +163,6 @@ func (s *Store) keyAlive(pr prior, life time.Duration) bool {
 	return life > 0 && s.Now().Before(pr.replayUntil.Add(-keyMargin(life)))
 }
 
-func (s *Store) expireKey(ctx context.Context, tx pgx.Tx, pay Payment) (Payment, error) {
-	pay, _, err := s.apply(ctx, tx, pay, change{
-		reason: ReviewKeyExpired, add: []string{ReviewKeyExpired},
-		kind: "review", source: "job", by: System("charge"), quiet: true,
-	})
-	return pay, err
-}
-
 // sameBytes refuses other bytes for the same key, and stored bytes that are not what
 // was hashed.
 func sameBytes(pr prior, body []byte) bool {
@@ -180,19 +179,36 @@ func sameBytes(pr prior, body []byte) bool {
 
 // mark inserts the attempt: from its commit on the payment counts as maybe sent.
 func (s *Store) mark(ctx context.Context, tx pgx.Tx, pay Payment, pr prior, p BeginParams) (Attempt, Payment, error) {
-	id, err := uuid.NewV7()
+	a, err := s.insertAttempt(ctx, tx, pr, Attempt{PaymentID: pay.ID, Operation: operationCharge, OperationKey: operationKey(pay.ID, operationCharge),
+		Request: p.Body, Worker: p.Worker}, p.KeyLife, p.Deadline)
 	if err != nil {
 		return Attempt{}, Payment{}, err
 	}
+	pay, _, err = s.apply(ctx, tx, pay, change{
+		next: next{at: a.Deadline, why: whyInFlight},
+		kind: attemptKind(p), source: "job", by: System("charge"), attemptID: &a.ID,
+		detail: map[string]any{"seq": a.Seq, "operation_key": a.OperationKey, "worker": a.Worker, "recharge": p.Recharge},
+		// A resend starts the count of absences again: only answers after it count.
+		set: func(q *Payment) { q.AbsentLookups = 0 },
+	})
+	return a, pay, err
+}
+
+// insertAttempt inserts the next attempt of an operation: with the bytes frozen at the
+// first, else with a's.
+func (s *Store) insertAttempt(ctx context.Context, tx pgx.Tx, pr prior, a Attempt, keyLife, deadline time.Duration) (Attempt, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Attempt{}, err
+	}
 	now := s.Now()
-	a := Attempt{ID: id, PaymentID: pay.ID, Operation: operationCharge, Seq: pr.seq + 1,
-		OperationKey: operationKey(pay.ID, operationCharge), Request: pr.request, Worker: clean(p.Worker),
-		MarkedAt: now, FirstSentAt: pr.firstSent, ReplayUntil: pr.replayUntil, Deadline: now.Add(p.Deadline)}
-	if a.Request == nil {
-		a.Request = p.Body
+	a.ID, a.Seq, a.Worker = id, pr.seq+1, clean(a.Worker)
+	a.MarkedAt, a.FirstSentAt, a.ReplayUntil, a.Deadline = now, pr.firstSent, pr.replayUntil, now.Add(deadline)
+	if pr.request != nil {
+		a.Request = pr.request
 	}
 	if a.FirstSentAt.IsZero() {
-		a.FirstSentAt, a.ReplayUntil = now, now.Add(p.KeyLife)
+		a.FirstSentAt, a.ReplayUntil = now, now.Add(keyLife)
 	}
 	hash := sha256.Sum256(a.Request)
 	_, err = tx.Exec(ctx, `INSERT INTO attempts (id, payment_id, operation, seq, operation_key, request, request_hash, worker,
@@ -201,33 +217,23 @@ func (s *Store) mark(ctx context.Context, tx pgx.Tx, pay Payment, pr prior, p Be
 		a.ID, a.PaymentID, a.Operation, a.Seq, a.OperationKey, a.Request, hash[:], a.Worker,
 		a.MarkedAt, a.FirstSentAt, a.ReplayUntil, a.Deadline)
 	if err != nil {
-		return Attempt{}, Payment{}, wrap(err, "insert attempt")
+		return Attempt{}, wrap(err, "insert attempt")
 	}
-	pay, _, err = s.apply(ctx, tx, pay, change{
-		next: next{at: a.Deadline, why: whyInFlight},
-		kind: "attempt_started", source: "job", by: System("charge"), attemptID: &a.ID,
-		detail: map[string]any{"seq": a.Seq, "operation_key": a.OperationKey, "worker": a.Worker, "recharge": p.Recharge},
-		// A resend starts the count of absences again: only answers after it count.
-		set: func(q *Payment) { q.AbsentLookups = 0 },
-	})
-	return a, pay, err
+	return a, nil
 }
 
 // abandon closes an attempt that passed its deadline without an outcome: its bytes may
 // have reached the provider, and only asking can tell.
 func (s *Store) abandon(ctx context.Context, tx pgx.Tx, pay Payment, attemptID uuid.UUID, by Actor, source string) (Payment, error) {
-	_, err := tx.Exec(ctx, `UPDATE attempts SET outcome = $2, error_class = $3, finished_at = $4 WHERE id = $1 AND outcome IS NULL`,
-		attemptID, string(provider.Unknown), noOutcome, s.Now())
-	if err != nil {
-		return Payment{}, wrap(err, "abandon attempt")
+	if err := s.closeAbandoned(ctx, tx, attemptID); err != nil {
+		return Payment{}, err
 	}
 	to := pay.Status
 	if to == Pending {
 		to = Unknown
 	}
-	at := s.Now()
-	pay, _, err = s.apply(ctx, tx, pay, change{
-		to: to, on: ByDeadline, reason: noOutcome, next: next{at: at, why: whyReconcile},
+	pay, _, err := s.apply(ctx, tx, pay, change{
+		to: to, on: ByDeadline, reason: noOutcome, next: next{at: s.Now(), why: whyReconcile},
 		kind: "attempt_finished", source: source, by: by, attemptID: &attemptID,
 		detail: map[string]any{"outcome": "unknown", "error_class": noOutcome},
 	})
@@ -235,6 +241,12 @@ func (s *Store) abandon(ctx context.Context, tx pgx.Tx, pay Payment, attemptID u
 		return pay, err
 	}
 	return pay, s.enqueuer().Reconcile(ctx, tx, pay.ID, pay.Provider, time.Time{})
+}
+
+func (s *Store) closeAbandoned(ctx context.Context, tx pgx.Tx, attemptID uuid.UUID) error {
+	_, err := tx.Exec(ctx, `UPDATE attempts SET outcome = $2, error_class = $3, finished_at = $4 WHERE id = $1 AND outcome IS NULL`,
+		attemptID, string(provider.Unknown), noOutcome, s.Now())
+	return wrap(err, "abandon attempt")
 }
 
 // noOutcome is the error class of an attempt whose worker was never heard of again.

@@ -99,6 +99,9 @@ func (s *Store) succeeded(ctx context.Context, tx pgx.Tx, p Payment, q *Payment,
 		}
 	}
 	err := s.topUp(ctx, tx, *q, c.by)
+	if err == nil {
+		return s.debitEarlier(ctx, tx, *q, c.by)
+	}
 	if !errors.Is(err, ErrOperationReused) && !errors.Is(err, ErrWalletFull) && !errors.Is(err, ErrWalletNotFound) {
 		return err
 	}
@@ -119,6 +122,7 @@ func (s *Store) alertReview(ctx context.Context, tx pgx.Tx, p Payment, reason st
 		ReviewKeyExpired:     "An unknown payment can no longer be resent safely",
 		ReviewUnmapped:       "The provider answered with a status that is not on our list",
 		ReviewAged:           "A payment has been open for too long",
+		ReviewRefundsDiffer:  "The refunds of a payment are not what the provider says",
 	}
 	title, ok := titles[reason]
 	if !ok {

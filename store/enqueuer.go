@@ -22,6 +22,12 @@ func (noEnqueuer) Recharge(context.Context, pgx.Tx, uuid.UUID, string) error { r
 func (noEnqueuer) Reconcile(context.Context, pgx.Tx, uuid.UUID, string, time.Time) error {
 	return errNoEnqueuer
 }
+func (noEnqueuer) Operation(context.Context, pgx.Tx, uuid.UUID, string, time.Time) error {
+	return errNoEnqueuer
+}
+func (noEnqueuer) OperationLookup(context.Context, pgx.Tx, uuid.UUID, string, time.Time) error {
+	return errNoEnqueuer
+}
 func (noEnqueuer) Webhook(context.Context, pgx.Tx, int64) error       { return errNoEnqueuer }
 func (noEnqueuer) Alert(context.Context, pgx.Tx, int64) error         { return errNoEnqueuer }
 func (noEnqueuer) Sync(context.Context, pgx.Tx, string, string) error { return errNoEnqueuer }

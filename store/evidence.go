@@ -34,6 +34,7 @@ type object struct {
 	differsAt   time.Time // a success or an open state over other money
 	madeAt      time.Time
 	raw         []byte
+	returned    int64 // given back by refunds that succeeded; derived, never stored here
 }
 
 // observation is one look at an object.
@@ -135,6 +136,9 @@ func (o object) matches() bool { return !o.equalAt.IsZero() }
 // differs reports that the latest word about its money is not ours.
 func (o object) differs() bool { return !o.differsAt.IsZero() && !o.differsAt.Before(o.equalAt) }
 
+// givenBack reports that its money, all of it, went back.
+func (o object) givenBack() bool { return o.returned > 0 && o.returned >= o.money.Amount }
+
 // judgement is what all objects of a payment say together.
 type judgement struct {
 	to      Status   // empty without any object
@@ -160,8 +164,8 @@ func judge(objects []object, own string) judgement {
 	j := decide(objects)
 	live := 0
 	for _, o := range objects {
-		if o.took() && !o.reversed() {
-			live++
+		if o.took() && !o.reversed() && (o.id == j.own || !o.givenBack()) {
+			live++ // a duplicate that was given back is none any more
 		}
 		if o.differs() && (o.took() || o.outcome != provider.Failed) && !o.reversed() {
 			j.review(ReviewAmountMismatch)

@@ -52,7 +52,7 @@ func (s *Store) FinishAttempt(ctx context.Context, tx pgx.Tx, p FinishParams) (P
 // outcome, or was given up without one.
 func (s *Store) lockAttempt(ctx context.Context, tx pgx.Tx, id uuid.UUID) (pay Payment, open bool, err error) {
 	var paymentID uuid.UUID
-	err = tx.QueryRow(ctx, `SELECT payment_id FROM attempts WHERE id = $1`, id).Scan(&paymentID)
+	err = tx.QueryRow(ctx, `SELECT payment_id FROM attempts WHERE id = $1 AND operation = $2`, id, operationCharge).Scan(&paymentID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Payment{}, false, fmt.Errorf("%w: attempt %s", ErrNotFound, id)
 	}
@@ -62,8 +62,13 @@ func (s *Store) lockAttempt(ctx context.Context, tx pgx.Tx, id uuid.UUID) (pay P
 	if pay, err = lockPayment(ctx, tx, paymentID); err != nil {
 		return Payment{}, false, err
 	}
+	open, err = lockOpenAttempt(ctx, tx, id)
+	return pay, open, err
+}
+
+func lockOpenAttempt(ctx context.Context, tx pgx.Tx, id uuid.UUID) (open bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT outcome IS NULL OR error_class = $2 FROM attempts WHERE id = $1 FOR UPDATE`, id, noOutcome).Scan(&open)
-	return pay, open, wrap(err, "lock attempt")
+	return open, wrap(err, "lock attempt")
 }
 
 // closeAttempt keeps the facts of the exchange: what a complaint months later needs.
@@ -122,6 +127,12 @@ func (s *Store) answerChange(pay Payment, p FinishParams) change {
 // notExecuted keeps a pending payment pending. An unknown one (an earlier attempt may
 // have arrived) stays unknown: nothing ever returns to pending.
 func (s *Store) notExecuted(ctx context.Context, tx pgx.Tx, pay Payment, p FinishParams, c change) (Payment, error) {
+	pay, _, err := s.apply(ctx, tx, pay, s.notExecutedChange(p, c))
+	return pay, err
+}
+
+// notExecutedChange says when and why the job comes back.
+func (s *Store) notExecutedChange(p FinishParams, c change) change {
 	c.reason = p.Charged.Reason
 	c.next = next{at: p.RetryAt, why: whyRetry}
 	if c.next.at.IsZero() {
@@ -133,8 +144,7 @@ func (s *Store) notExecuted(ctx context.Context, tx pgx.Tx, pay Payment, p Finis
 	case provider.NextPause:
 		c.next.why = whyPaused
 	}
-	pay, _, err := s.apply(ctx, tx, pay, c)
-	return pay, err
+	return c
 }
 
 // bareAnswer is a decided answer without an object: a rejection, or a 202 without an

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -150,13 +151,19 @@ func (s *Store) insertInbox(ctx context.Context, tx pgx.Tx, d Delivery, r inboxR
 	}
 	err = tx.QueryRow(ctx, `
 		INSERT INTO webhook_events (provider, event_key, event_type, reference, provider_object_id, raw, headers, signature,
-			secret_label, state, state_reason, occurred_at, received_at, verified_at, last_delivery_at, object_facts)
-		VALUES ($1, nullif($2, ''), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $13, $15)
+			secret_label, state, state_reason, occurred_at, received_at, verified_at, last_delivery_at, object_facts, charge_id)
+		VALUES ($1, nullif($2, ''), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $13, $15, $16)
 		ON CONFLICT ON CONSTRAINT webhook_events_key DO NOTHING RETURNING id`,
-		d.Provider, ident(r.event.Key), clean(r.event.Type), ident(r.event.Object.Reference), ident(r.event.Object.ID),
+		d.Provider, ident(r.event.Key), clean(r.event.Type), reference(r.event.Object), ident(r.event.Object.ID),
 		d.Raw, storedHeaders(d.Header), d.Verification.Verdict, d.Verification.SecretLabel, r.state, r.reason,
-		orNull(r.event.OccurredAt.UTC()), now, verified, r.facts).Scan(&id)
+		orNull(r.event.OccurredAt.UTC()), now, verified, r.facts, ident(r.event.Object.Child.ChargeID)).Scan(&id)
 	return id, err
+}
+
+// reference is what an inbox row can be matched to a payment by: of a refund or dispute
+// the payment its charge names, if the provider repeats it.
+func reference(o provider.Object) string {
+	return cmp.Or(ident(o.Child.PaymentID), ident(o.Reference))
 }
 
 // storeEvent inserts one event, or counts a repeat of it. The row lock the repeat

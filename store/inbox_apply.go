@@ -38,6 +38,9 @@ func (s *Store) ApplyWebhook(ctx context.Context, tx pgx.Tx, eventID int64, pars
 	if err != nil {
 		return s.markRow(ctx, tx, in, inboxUnparsed, clean(err.Error()), nil)
 	}
+	if isChild(event.Object) {
+		return s.applyChildEvent(ctx, tx, in, event)
+	}
 	p, found, err := matchPayment(ctx, tx, in.provider, event.Object)
 	if err != nil {
 		return "", err
@@ -118,13 +121,10 @@ func (s *Store) applyEvent(ctx context.Context, tx pgx.Tx, id uuid.UUID, in inbo
 	if err != nil {
 		return err
 	}
-	at := e.OccurredAt
-	if at.IsZero() || at.After(s.Now()) {
-		at = in.receivedAt // an event from the future happened when it came
-	}
+	at := s.happened(in, e)
 	c := change{
 		on: ByEvent, kind: "webhook", source: "webhook", by: System("webhook"),
-		detail: map[string]any{"inbox_id": in.id, "event_key": in.key, "event_type": e.Type, "object": brief(e.Object), "occurred_at": at.UTC()},
+		detail: with(in.detail(e, at), "object", brief(e.Object)),
 	}
 	after, err := s.settle(ctx, tx, p, finding{on: ByEvent, observations: s.seen("webhook", at, e.Object), change: c})
 	if err != nil {
@@ -134,6 +134,32 @@ func (s *Store) applyEvent(ctx context.Context, tx pgx.Tx, id uuid.UUID, in inbo
 		return err
 	}
 	return s.keepAsking(ctx, tx, p, after, "webhook")
+}
+
+// happened is when an event happened by the provider's clock.
+func (s *Store) happened(in inboxEntry, e provider.Event) time.Time {
+	if e.OccurredAt.IsZero() || e.OccurredAt.After(s.Now()) {
+		return in.receivedAt // an event from the future happened when it came
+	}
+	return e.OccurredAt
+}
+
+// detail is what the timeline keeps of an event.
+func (in inboxEntry) detail(e provider.Event, at time.Time) map[string]any {
+	return map[string]any{"inbox_id": in.id, "event_key": in.key, "event_type": e.Type, "occurred_at": at.UTC()}
+}
+
+// applyChildEvent applies an event about a refund or a dispute.
+func (s *Store) applyChildEvent(ctx context.Context, tx pgx.Tx, in inboxEntry, e provider.Event) (string, error) {
+	at := s.happened(in, e)
+	payment, wait, err := s.applyChild(ctx, tx, in.provider, e.Object, childSource{on: ByEvent, name: "webhook", at: at, key: in.key, detail: in.detail(e, at)})
+	switch {
+	case err != nil:
+		return "", err
+	case wait != "":
+		return s.markRow(ctx, tx, in, inboxUnmatched, wait, nil)
+	}
+	return s.markRow(ctx, tx, in, inboxApplied, "", &payment)
 }
 
 // keepAsking gives a payment that just left pending its first lookup: nothing else
@@ -159,7 +185,7 @@ const firstAsk = time.Minute
 func (s *Store) wakeUnmatched(ctx context.Context, tx pgx.Tx, p Payment) error {
 	rows, err := tx.Query(ctx, `
 		SELECT id FROM webhook_events
-		WHERE state = 'unmatched' AND provider = $1 AND (reference = $2 OR provider_object_id = $3) ORDER BY id`,
+		WHERE state = 'unmatched' AND provider = $1 AND (reference = $2 OR provider_object_id = $3 OR charge_id = $3) ORDER BY id`,
 		p.Provider, p.ID.String(), p.ProviderPaymentID)
 	if err != nil {
 		return wrap(err, "read unmatched events")

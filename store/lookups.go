@@ -84,6 +84,8 @@ func lookupChange(l provider.LookedUp, pol LookupPolicy, by Actor) change {
 func ours(p Payment, objects []provider.Object) []provider.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(o provider.Object) bool {
 		switch {
+		case isChild(o):
+			return true
 		case o.Reference != "":
 			return o.Reference != p.ID.String()
 		case o.OperationKey != "":

@@ -55,7 +55,10 @@ func (s *Store) settle(ctx context.Context, tx pgx.Tx, p Payment, f finding) (Pa
 		}
 	}
 	after, _, err := s.apply(ctx, tx, p, c)
-	return after, err
+	if err != nil || !slices.ContainsFunc(f.observations, func(o observation) bool { return o.Totals != nil }) {
+		return after, err
+	}
+	return s.reviewRefunds(ctx, tx, after, false, c.source, c.by)
 }
 
 // wording finds the reason and the provider's words for the status the judgement
@@ -102,6 +105,11 @@ func (s *Store) observe(ctx context.Context, tx pgx.Tx, p Payment, obs []observa
 		changed = changed || diff || isNew
 		if err := s.saveObject(ctx, tx, merged); err != nil {
 			return false, nil, err
+		}
+		if n.Totals != nil {
+			if err := s.noteTotals(ctx, tx, p.Provider, n); err != nil {
+				return false, nil, err
+			}
 		}
 	}
 	return changed, foreign, nil
@@ -181,7 +189,14 @@ func objectsOfPayment(ctx context.Context, tx pgx.Tx, p Payment) ([]object, erro
 		return nil, wrap(err, "read provider objects")
 	}
 	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (object, error) { return scanObject(r) })
-	return list, wrap(err, "read provider objects")
+	if err != nil || len(list) < 2 { // one object is no duplicate
+		return list, wrap(err, "read provider objects")
+	}
+	back, err := returned(ctx, tx, p.ID)
+	for i := range list {
+		list[i].returned = back[list[i].id]
+	}
+	return list, err
 }
 
 // freeObjectID returns id unless another payment already rests on it: two payments

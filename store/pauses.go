@@ -88,6 +88,9 @@ func (s *Store) liftPause(ctx context.Context, tx pgx.Tx, provider string, by Ac
 	if err != nil {
 		return false, err
 	}
+	if err := s.requeueOperations(ctx, tx, provider); err != nil {
+		return false, err
+	}
 	return true, Notify(ctx, tx, TopicProviders)
 }
 

@@ -66,7 +66,15 @@ type pageItem struct {
 func (s *Store) comparePage(ctx context.Context, tx pgx.Tx, r Run, objects []provider.Object, counts map[string]int) error {
 	var items []pageItem
 	for _, o := range objects {
-		if ident(o.ID) == "" {
+		switch {
+		case ident(o.ID) == "":
+			continue
+		case isChild(o):
+			id, _, err := childOfPayment(ctx, tx, r.Provider, o)
+			if err != nil {
+				return err
+			}
+			items = append(items, pageItem{object: o, payment: id})
 			continue
 		}
 		id, _, err := matchPayment(ctx, tx, r.Provider, o)
@@ -79,6 +87,12 @@ func (s *Store) comparePage(ctx context.Context, tx pgx.Tx, r Run, objects []pro
 	for _, it := range items {
 		var finding, detail string
 		var err error
+		if isChild(it.object) {
+			if err := s.listedChild(ctx, tx, r, it.object, counts); err != nil {
+				return err
+			}
+			continue
+		}
 		if it.payment == uuid.Nil {
 			finding, detail = findTheirsOnly, "at the provider, not here"
 			err = s.observeStranger(ctx, tx, r.Provider, it.object)
@@ -173,7 +187,7 @@ func (s *Store) oursOnly(ctx context.Context, tx pgx.Tx, r Run, counts map[strin
 	rows, err := tx.Query(ctx, `
 		SELECT p.id, p.status FROM payments p
 		WHERE p.provider = $2 AND p.status IN ('succeeded', 'processing', 'requires_action', 'unknown')
-		AND EXISTS (SELECT 1 FROM attempts a WHERE a.payment_id = p.id AND a.marked_at >= $3 AND a.marked_at < $4
+		AND EXISTS (SELECT 1 FROM attempts a WHERE a.payment_id = p.id AND a.operation = 'charge' AND a.marked_at >= $3 AND a.marked_at < $4
 			AND a.outcome NOT IN ('not_sent', 'not_executed'))
 		AND NOT EXISTS (SELECT 1 FROM reconciliation_items i WHERE i.run_id = $1 AND i.payment_id = p.id)
 		AND NOT EXISTS (SELECT 1 FROM provider_objects o WHERE o.payment_id = p.id AND (o.made_at < $3 OR o.made_at >= $4))

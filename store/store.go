@@ -25,6 +25,10 @@ type Enqueuer interface {
 	Recharge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string) error
 	// Reconcile enqueues a lookup of a payment at at (zero: now).
 	Reconcile(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string, at time.Time) error
+	// Operation enqueues the job that sends an operation (a refund) at at (zero: now).
+	Operation(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, provider string, at time.Time) error
+	// OperationLookup enqueues a lookup of an operation at at (zero: now).
+	OperationLookup(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, provider string, at time.Time) error
 	// Webhook enqueues the application of an inbox row.
 	Webhook(ctx context.Context, tx pgx.Tx, eventID int64) error
 	// Alert enqueues the delivery of a stored alert.

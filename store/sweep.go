@@ -15,14 +15,16 @@ type SweepParams struct {
 	Grace       time.Duration              // how long past its time a payment may be before it is picked up (default 30 s)
 	UnknownAged time.Duration              // unknown longer than this gets review reason aged and an alert (0: never)
 	AskAt       func(provider string) bool // false: the provider has no status API (nil: all have one)
+	ReplayAt    func(provider string) bool // true: an unknown payment's key and bytes may go out again instead (nil: nowhere)
 }
 
 // Swept counts what a sweep found.
 type Swept struct {
 	Overdue  int // attempts past their deadline without outcome, now unknown
-	Requeued int // payments past their next check without live work
+	Requeued int // payments and operations past their next check without live work
 	Webhooks int // inbox rows received but not applied, or unmatched
 	Aged     int
+	Differ   int // payments whose refunds are not what the provider says
 }
 
 const (
@@ -45,13 +47,14 @@ func (s *Store) Sweep(ctx context.Context, p SweepParams) (Swept, error) {
 		p.AskAt = func(string) bool { return true }
 	}
 	var out Swept
-	var errs [4]error
+	var errs [5]error
 	out.Overdue, errs[0] = s.sweepOverdue(ctx)
 	out.Requeued, errs[1] = s.sweepPayments(ctx, p)
 	out.Webhooks, errs[2] = s.sweepInbox(ctx, p)
 	if p.UnknownAged > 0 {
 		out.Aged, errs[3] = s.sweepAged(ctx, p)
 	}
+	errs[4] = s.sweepOperations(ctx, p, &out)
 	return out, errors.Join(errs[:]...)
 }
 
@@ -88,7 +91,7 @@ func (s *Store) eachPayment(ctx context.Context, query string, args []any, fn fu
 }
 
 func (s *Store) sweepOverdue(ctx context.Context) (int, error) {
-	return s.eachPayment(ctx, `SELECT payment_id FROM attempts WHERE outcome IS NULL AND deadline < $1 ORDER BY deadline LIMIT $2`,
+	return s.eachPayment(ctx, `SELECT payment_id FROM attempts WHERE outcome IS NULL AND operation = 'charge' AND deadline < $1 ORDER BY deadline LIMIT $2`,
 		[]any{s.Now(), sweepBatch}, func(ctx context.Context, tx pgx.Tx, p Payment) (bool, error) {
 			pr, err := priorAttempts(ctx, tx, p.ID)
 			if err != nil || pr.open == nil || s.Now().Before(pr.open.Deadline) {
@@ -104,7 +107,7 @@ func (s *Store) sweepOverdue(ctx context.Context) (int, error) {
 const overdueQuery = `
 	SELECT id FROM payments
 	WHERE status IN ('pending', 'processing', 'requires_action', 'unknown')
-	AND (next_check_at < $1 OR next_check_at IS NULL AND NOT needs_review @> '{no_status_api}')
+	AND (next_check_at < $1 OR next_check_at IS NULL AND NOT needs_review && '{no_status_api,key_expired}')
 	ORDER BY next_check_at NULLS FIRST LIMIT $2`
 
 func (s *Store) sweepPayments(ctx context.Context, p SweepParams) (int, error) {
@@ -135,7 +138,8 @@ func (s *Store) requeue(ctx context.Context, tx pgx.Tx, pay Payment, p SweepPara
 		}
 		return s.enqueuer().Charge(ctx, tx, pay.ID, pay.Provider, time.Time{})
 	}
-	if !p.AskAt(pay.Provider) {
+	replay := pay.Status == Unknown && p.ReplayAt != nil && p.ReplayAt(pay.Provider)
+	if !replay && !p.AskAt(pay.Provider) {
 		if pay.Status == Unknown || s.Now().Sub(pay.UpdatedAt) > eventWait {
 			c.next, c.add = next{}, []string{ReviewNoStatusAPI}
 			c.set = func(q *Payment) { q.NextCheckAt, q.NextCheckWhy = nil, "" }
@@ -161,7 +165,10 @@ func (s *Store) sweepInbox(ctx context.Context, p SweepParams) (count int, err e
 				WHERE w.state = 'unmatched' LIMIT $2)
 			UNION
 			(SELECT w.id FROM webhook_events w JOIN payments p ON p.provider = w.provider AND p.provider_payment_id = w.provider_object_id
-				WHERE w.state = 'unmatched' LIMIT $2)`, s.Now().Add(-p.Grace), sweepBatch)
+				WHERE w.state = 'unmatched' LIMIT $2)
+			UNION
+			(SELECT w.id FROM webhook_events w JOIN provider_objects o ON o.provider = w.provider AND o.object_id = w.charge_id AND o.payment_id IS NOT NULL
+				WHERE w.state = 'unmatched' AND w.charge_id <> '' LIMIT $2)`, s.Now().Add(-p.Grace), sweepBatch)
 		if err != nil {
 			return wrap(err, "sweep inbox")
 		}

@@ -24,7 +24,7 @@ func (s *Store) WakeSpan(provider string, charges bool, n int) time.Duration {
 // evenly is the pace of a store that was given none.
 func evenly(_ string, _ bool, i int) time.Duration { return time.Duration(i) * time.Second / WakePace }
 
-// WakeWaiting brings the payments that wait for a provider's open circuit forward, at
+// WakeWaiting brings the payments, and then the operations, that wait for a provider's open circuit forward, at
 // the pace of Options.WakeAt: charges of pending payments with charges true, lookups of
 // the others with it false. Without it, work that went to sleep for the open time would
 // sleep on after a person closed the circuit. It works in batches; a crash in between
@@ -42,18 +42,33 @@ func (s *Store) WakeWaiting(ctx context.Context, provider string, charges bool) 
 		}
 		woken += len(ids)
 		if len(ids) < resumeBatch {
-			return woken, nil
+			break
 		}
 		last = ids[len(ids)-1]
 	}
+	for {
+		var n int
+		err := s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+			n, err = s.wakeOperations(ctx, tx, provider, charges, start, woken, resumeBatch)
+			return err
+		})
+		woken += n
+		if err != nil || n < resumeBatch {
+			return woken, err
+		}
+	}
 }
 
-// WakeProbes brings the n payments that have waited longest forward: enough for the
+// WakeProbes brings the n payments (then operations) that have waited longest forward: enough for the
 // probes of a half-open circuit, while the rest sleeps on. See WakeWaiting.
 func (s *Store) WakeProbes(ctx context.Context, provider string, charges bool, n int) (woken int, err error) {
 	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		ids, err := s.wakeBatch(ctx, tx, provider, charges, uuid.Nil, s.Now(), 0, n)
-		woken = len(ids)
+		if woken = len(ids); err != nil || woken >= n {
+			return err
+		}
+		more, err := s.wakeOperations(ctx, tx, provider, charges, s.Now(), woken, n-woken)
+		woken += more
 		return err
 	})
 	return woken, err

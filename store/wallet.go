@@ -29,7 +29,7 @@ type WalletEntry struct {
 	OperationID  string
 	Amount       int64 // signed
 	BalanceAfter int64
-	Kind         string // credit, debit, topup
+	Kind         string // credit, debit, topup, refund
 	PaymentID    *uuid.UUID
 	Note         string
 	Actor        string
@@ -41,6 +41,7 @@ const (
 	// paymentOperations prefixes the operation ids of payments' own effects; nobody else
 	// may use it.
 	paymentOperations = "payment:"
+	refundOperations  = "refund:" // and this the refunds' effects
 )
 
 func readWallet(row pgx.Row) (w Wallet, err error) {
@@ -99,9 +100,9 @@ func (s *Store) Wallet(ctx context.Context, id uuid.UUID) (Wallet, error) {
 
 // Move credits (amount > 0) or debits (amount < 0) a wallet once per operation id. A repeat
 // returns the first entry with replayed true. Errors: ErrWalletNotFound, ErrInsufficient,
-// ErrOperationReused (also for ids reserved for payments), ErrWalletFull.
+// ErrOperationReused (also for ids reserved for payments and refunds), ErrWalletFull.
 func (s *Store) Move(ctx context.Context, walletID uuid.UUID, operationID string, amount int64, note string, by Actor) (e WalletEntry, replayed bool, err error) {
-	if strings.HasPrefix(operationID, paymentOperations) {
+	if strings.HasPrefix(operationID, paymentOperations) || strings.HasPrefix(operationID, refundOperations) {
 		return WalletEntry{}, false, ErrOperationReused
 	}
 	kind := "credit"

@@ -292,6 +292,14 @@ func (r *recorder) Reconcile(_ context.Context, _ pgx.Tx, id uuid.UUID, _ string
 	return r.add("reconcile", id.String())
 }
 
+func (r *recorder) Operation(_ context.Context, _ pgx.Tx, id uuid.UUID, _ string, _ time.Time) error {
+	return r.add("operation", id.String())
+}
+
+func (r *recorder) OperationLookup(_ context.Context, _ pgx.Tx, id uuid.UUID, _ string, _ time.Time) error {
+	return r.add("operation_lookup", id.String())
+}
+
 func (r *recorder) Webhook(_ context.Context, _ pgx.Tx, id int64) error {
 	return r.add("webhook", strconv.FormatInt(id, 10))
 }

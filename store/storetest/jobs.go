@@ -55,6 +55,16 @@ func (*Jobs) Reconcile(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, _ st
 	return put(ctx, tx, "reconcile", paymentID.String(), at)
 }
 
+// Operation implements store.Enqueuer.
+func (*Jobs) Operation(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, _ string, at time.Time) error {
+	return put(ctx, tx, "operation", operationID.String(), at)
+}
+
+// OperationLookup implements store.Enqueuer.
+func (*Jobs) OperationLookup(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, _ string, at time.Time) error {
+	return put(ctx, tx, "operation_lookup", operationID.String(), at)
+}
+
 // Webhook implements store.Enqueuer.
 func (*Jobs) Webhook(ctx context.Context, tx pgx.Tx, eventID int64) error {
 	return put(ctx, tx, "webhook", fmt.Sprint(eventID), time.Time{})
@@ -71,7 +81,8 @@ func (*Jobs) Sync(ctx context.Context, tx pgx.Tx, provider, _ string) error {
 }
 
 // Asked returns how often a job was asked for: kind is charge, recharge, reconcile,
-// webhook, alert or sync; subject the payment, inbox row, alert or provider.
+// operation, operation_lookup, webhook, alert or sync; subject the payment, operation,
+// inbox row, alert or provider.
 func (j *Jobs) Asked(t testing.TB, kind string, subject any) int {
 	t.Helper()
 	var n int
