@@ -22,29 +22,24 @@ type webhookWorker struct {
 // Work implements river.Worker. The change and the job's completion commit together,
 // so an event is applied once however often its job runs.
 func (w *webhookWorker) Work(ctx context.Context, job *river.Job[webhookArgs]) error {
-	name, err := w.r.cfg.Store.WebhookProvider(ctx, job.Args.EventID)
+	name, hint, err := w.r.cfg.Store.WebhookWork(ctx, job.Args.EventID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("jobs: webhook: %w", err)
 	}
-	parse, ok := w.parser(name)
+	l, ok := w.r.lanes[name]
 	if !ok {
 		return fmt.Errorf("jobs: webhook %d is of provider %q, which is not configured", job.Args.EventID, name)
 	}
+	if f, ok := provider.AsFetcher(l.adapter); ok && hint {
+		return w.follow(ctx, job, l, f)
+	}
 	return w.r.cfg.Store.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := w.r.cfg.Store.ApplyWebhook(ctx, tx, job.Args.EventID, parse); err != nil {
+		if _, err := w.r.cfg.Store.ApplyWebhook(ctx, tx, job.Args.EventID, l.adapter.Parse); err != nil {
 			return fmt.Errorf("jobs: apply webhook %d: %w", job.Args.EventID, err)
 		}
 		return complete(ctx, tx, job)
 	})
-}
-
-func (w *webhookWorker) parser(name string) (func([]byte) ([]provider.Event, error), bool) {
-	l, ok := w.r.lanes[name]
-	if !ok {
-		return nil, false
-	}
-	return l.adapter.Parse, true
 }

@@ -219,9 +219,10 @@ func shownHeaders(stored map[string]any) []views.Header {
 	return out
 }
 
-// reappliable: never what was not verified or cannot be read.
+// reappliable: never what was not verified or cannot be read. A hint has nothing in it
+// to apply; its job asks the provider.
 func reappliable(e store.InboxEvent) bool {
-	return e.State == "received" || e.State == "unmatched" || e.State == "applied"
+	return !e.Hint() && (e.State == "received" || e.State == "unmatched" || e.State == "applied")
 }
 
 // confirmReapply asks before an event is processed again.
@@ -275,6 +276,9 @@ func (s *Server) postReapply(c echo.Context) error {
 	a, ok := s.cfg.Registry.Get(e.Provider)
 	if !ok {
 		return invalid("provider", "is not configured any more")
+	}
+	if e.Hint() {
+		return s.renderReapply(c, http.StatusConflict, e)
 	}
 	ctx := s.viewContext(c)
 	state, err := s.cfg.Store.ReapplyWebhook(ctx, actionID, e.ID, a.Parse, s.actor(c))

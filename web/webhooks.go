@@ -32,6 +32,12 @@ func (s *Server) receiveWebhook(c echo.Context) error {
 		return bodyError(err)
 	}
 	d := readDelivery(adapter, c.Request().Header, raw, s)
+	if d.Verification.Verdict == provider.SignatureUnchecked {
+		return s.wantAgain(c, d, "unchecked")
+	}
+	if id, ok := hintOf(adapter, d, c.Request().Header, raw); ok {
+		return s.receiveHint(c, d, id)
+	}
 	if d.Verification.Verdict != provider.SignatureValid && !s.rejects.allow(d.Provider, s.cfg.Now()) {
 		s.metrics.webhook(d, "dropped")
 		return badSignature(d)
@@ -48,6 +54,44 @@ func (s *Server) receiveWebhook(c echo.Context) error {
 		return badSignature(d)
 	}
 	return answer(c, http.StatusOK, map[string]any{"state": got.State, "duplicates": got.Duplicates})
+}
+
+// hintOf returns what a delivery is a hint about, if it is one: signed, or without any
+// signature at all. A wrong signature is refused as ever.
+func hintOf(a provider.Adapter, d store.Delivery, h http.Header, raw []byte) (id string, ok bool) {
+	f, ok := provider.AsFetcher(a)
+	if !ok || d.Verification.Verdict != provider.SignatureValid && d.Verification.Verdict != provider.SignatureMissing {
+		return "", false
+	}
+	return f.Hint(h, raw)
+}
+
+// receiveHint stores a hint and answers 2xx after the commit; a job asks the provider
+// what it is about. Beyond the budget of unsigned ones the delivery is wanted again: it
+// may be real, and a lost one would have to wait for a lookup.
+func (s *Server) receiveHint(c echo.Context, d store.Delivery, id string) error {
+	if d.Verification.Verdict != provider.SignatureValid && !s.rejects.take("hint:"+d.Provider, s.cfg.Now(), hintBurst, hintRate) {
+		return s.wantAgain(c, d, "dropped")
+	}
+	d.ParseError, d.Events = "", nil // it is not an event yet
+	got, err := s.cfg.Store.ReceiveHint(c.Request().Context(), d, id)
+	if err != nil {
+		s.metrics.webhook(d, "error")
+		return err
+	}
+	s.metrics.webhook(d, got.State)
+	note(c, slog.String("provider", d.Provider), slog.String("signature", d.Verification.Verdict),
+		slog.String("state", got.State), slog.Int("duplicates", got.Duplicates), slog.Bool("hint", true))
+	return answer(c, http.StatusOK, map[string]any{"state": got.State, "duplicates": got.Duplicates})
+}
+
+// wantAgain refuses a delivery that nothing is wrong with: the provider shall deliver it
+// again.
+func (s *Server) wantAgain(c echo.Context, d store.Delivery, state string) error {
+	s.metrics.webhook(d, state)
+	note(c, slog.String("provider", d.Provider), slog.String("signature", d.Verification.Verdict), slog.String("state", state))
+	c.Response().Header().Set("Retry-After", "30")
+	return answer(c, http.StatusServiceUnavailable, map[string]any{"state": state})
 }
 
 // readDelivery verifies and, only when that succeeded, parses a delivery.
@@ -73,6 +117,10 @@ const (
 	maxRejectedBody = 16 << 10
 	rejectBurst     = 200
 	rejectRate      = 5.0
+	// Unsigned hints may be real, and each costs the provider a question: more of them
+	// pass, and not any number.
+	hintBurst = 1000
+	hintRate  = 50.0
 )
 
 // rejectBudget is what is left of those rows, per provider.
@@ -86,14 +134,19 @@ func newRejectBudget() *rejectBudget {
 	return &rejectBudget{left: map[string]float64{}, at: map[string]time.Time{}}
 }
 
-// allow takes one row from the provider's budget, if there is one.
+// allow takes one row from the provider's budget of rejected ones, if there is one.
 func (b *rejectBudget) allow(name string, now time.Time) bool {
+	return b.take(name, now, rejectBurst, rejectRate)
+}
+
+// take takes one row from a budget of so many at once and so many a second.
+func (b *rejectBudget) take(name string, now time.Time, burst, rate float64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	left := float64(rejectBurst)
+	left := burst
 	at, known := b.at[name]
 	if known {
-		left = min(left, b.left[name]+max(0, now.Sub(at).Seconds())*rejectRate)
+		left = min(left, b.left[name]+max(0, now.Sub(at).Seconds())*rate)
 	}
 	if now.After(at) { // a clock that goes back must not pay twice
 		b.at[name] = now
