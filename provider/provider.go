@@ -61,6 +61,9 @@ type Capabilities struct {
 	// ListPages is how many further requests a lookup by reference may cost, at a provider
 	// that cannot filter by reference and has its list read through.
 	ListPages int
+	// NeverAbsent: a lookup can find a charge and never shows that there is none, because
+	// what it asks lags behind or holds only some of them.
+	NeverAbsent bool
 
 	Operations []OperationKind // what can be done to a charge; the adapter is an Operator when there is any
 	Disputes   bool            // the provider sends events about disputes
