@@ -90,12 +90,13 @@ func (s *Store) CircuitSwings(ctx context.Context, provider, class string, from,
 }
 
 // RecentChanges reads the latest changes of state of every circuit since a moment,
-// oldest first, without their evidence: for a strip of time. When there are more than
-// it reads, whole is false and the list begins later than since.
+// oldest first, without their evidence: for a strip of time. What one process decided
+// alone is left out. When there are more than it reads, whole is false and the list
+// begins later than since.
 func (s *Store) RecentChanges(ctx context.Context, since time.Time) (list []BreakerEvent, whole bool, err error) {
 	const read = 4000
 	rows, err := s.pool.Query(ctx, `
-		SELECT id, provider, class, epoch, from_state, to_state, reason, '{}'::jsonb, at FROM (
+		SELECT id, provider, class, epoch, from_state, to_state, reason, CASE WHEN evidence ? 'local' THEN '{"local":true}' ELSE '{}' END::jsonb, at FROM (
 			SELECT * FROM breaker_events ORDER BY id DESC LIMIT $2) latest
 		WHERE at >= $1 ORDER BY at, id`, since, read)
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *Store) RecentChanges(ctx context.Context, since time.Time) (list []Brea
 		return nil, false, fmt.Errorf("recent changes: %w", err)
 	}
 	whole = len(list) < read
-	return slices.DeleteFunc(list, func(e BreakerEvent) bool { return e.From == e.To }), whole, nil
+	return slices.DeleteFunc(list, func(e BreakerEvent) bool { return e.From == e.To || e.Evidence["local"] == true }), whole, nil
 }
 
 func scanBreakerEvent(row pgx.CollectableRow) (e BreakerEvent, err error) {
