@@ -50,6 +50,7 @@ type charge struct {
 	payment store.Payment
 	history history
 	body    []byte // request bytes of a first attempt; nil: repeat the stored ones
+	replay  bool   // an unknown payment's key and bytes go out again, see replay.go
 }
 
 // run takes the steps of a charge in their only legal order: load, freeze, look first
@@ -102,6 +103,7 @@ func (c *charge) load(ctx context.Context) (done bool, err error) {
 	if c.payment.Status != want {
 		return true, nil
 	}
+	c.replay = c.job.Args.Recharge && c.lane.replays(c.payment)
 	c.history, err = c.r.readHistory(ctx, id)
 	return false, err
 }
@@ -139,7 +141,7 @@ func (c *charge) begin(ctx context.Context) (store.Attempt, error) {
 	c.r.cfg.At(PointBeforeMark, c.payment.ID.String())
 	a, p, err := c.r.cfg.Store.BeginAttempt(ctx, store.BeginParams{
 		PaymentID: c.payment.ID, Body: c.body, KeyLife: c.lane.keyLife(),
-		Deadline: attemptOwned(c.lane.settings), Worker: c.r.cfg.Worker, Recharge: c.job.Args.Recharge,
+		Deadline: attemptOwned(c.lane.settings), Worker: c.r.cfg.Worker, Recharge: c.job.Args.Recharge, Replay: c.replay,
 	})
 	if err != nil {
 		return store.Attempt{}, err
@@ -157,6 +159,8 @@ func (c *charge) refused(ctx context.Context, err error) error {
 	case errors.Is(err, store.ErrSettled), errors.Is(err, store.ErrMaybeSent),
 		errors.Is(err, store.ErrKeyExpired), errors.Is(err, store.ErrNotFound):
 		return nil // somebody settled it, or only a lookup may go on; the store has queued it
+	case errors.Is(err, store.ErrInFlight) && c.replay:
+		return nil // its outcome, or the sweep once it is overdue, queues the next one
 	case errors.Is(err, store.ErrInFlight):
 		// Its holder has noted until when; past that the next run finds it abandoned.
 		return river.JobSnooze(jitter(attemptOwned(c.lane.settings)))
@@ -188,6 +192,9 @@ func (c *charge) send(ctx context.Context, a store.Attempt, permit breaker.Permi
 		WroteRequest: func(httptrace.WroteRequestInfo) { c.r.cfg.At(PointAfterSend, id) },
 	})
 	charged := c.lane.adapter.Charge(call, a.OperationKey, a.Request, c.payment.Money())
+	if c.replay {
+		charged = provider.Replayed(charged)
+	}
 	c.r.cfg.At(PointAfterAnswer, id)
 	permit.Report(context.WithoutCancel(ctx), breaker.Verdict(charged.Health), charged.Exchange.Latency(), charged.Reason, id)
 	return charged
@@ -197,6 +204,9 @@ func (c *charge) send(ctx context.Context, a store.Attempt, permit breaker.Permi
 // the job in the same transaction unless it comes back itself.
 func (c *charge) finish(ctx context.Context, a store.Attempt, charged provider.Charged) error {
 	p := c.plan(charged)
+	if c.replay {
+		p = c.replayPlan(charged)
+	}
 	write, cancel := store.Detached(ctx)
 	defer cancel()
 	err := c.r.cfg.Store.InTx(write, func(ctx context.Context, tx pgx.Tx) error {
@@ -220,7 +230,7 @@ func (c *charge) write(ctx context.Context, tx pgx.Tx, a store.Attempt, charged 
 	s := c.r.cfg.Store
 	if _, err := s.FinishAttempt(ctx, tx, store.FinishParams{
 		AttemptID: a.ID, Charged: withoutOwnAlerts(charged), RetryAt: p.retryAt, ReconcileAt: p.reconcileAt,
-		NoStatusAPI: !c.lane.asks(),
+		NoStatusAPI: !c.lane.asks() && !c.lane.canReplay(),
 	}); err != nil {
 		return err
 	}

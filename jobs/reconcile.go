@@ -48,11 +48,14 @@ func (w *reconcileWorker) Work(ctx context.Context, job *river.Job[reconcileArgs
 	if err != nil {
 		return fmt.Errorf("jobs: reconcile: %w", err)
 	}
-	if !l.asks() {
+	if !l.asks() && !l.canReplay() {
 		return nil // the store has marked it for a person; asking would prove nothing
 	}
 	if !needsLookup(p) {
 		return w.leave(ctx, job)
+	}
+	if l.canReplay() && !l.canAskAbout(p) {
+		return w.replay(ctx, job, l)
 	}
 	h, err := w.r.readHistory(ctx, id)
 	if err != nil {

@@ -35,6 +35,10 @@ func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[sweepArgs]) error {
 			l, ok := w.r.lanes[name]
 			return ok && l.asks()
 		},
+		ReplayAt: func(name string) bool {
+			l, ok := w.r.lanes[name]
+			return ok && l.canReplay()
+		},
 	})
 	if err != nil {
 		err = fmt.Errorf("jobs: sweep: %w", err)

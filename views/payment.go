@@ -256,7 +256,7 @@ func momentIcon(m PaymentMoment) string {
 	switch m.Kind {
 	case "created":
 		return "payments"
-	case "attempt_started", "recharge":
+	case "attempt_started", "resend_started":
 		return "send"
 	case "webhook", "webhook_received":
 		return "webhooks"

@@ -87,7 +87,7 @@ func (s *Server) renderReconcile(c echo.Context, status int, p store.Payment, pr
 	switch {
 	case p.Status.Final() && len(p.NeedsReview) == 0:
 		props.Blocked = views.T(ctx, "act.reconcile.final")
-	case !s.canAsk(p.Provider):
+	case !s.canAsk(p):
 		props.Blocked = views.T(ctx, "act.reconcile.none", "Provider", p.Provider)
 	}
 	if props.Blocked != "" {
@@ -138,7 +138,7 @@ func (s *Server) postReconcile(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if !s.canAsk(p.Provider) {
+	if !s.canAsk(p) {
 		return s.renderReconcile(c, http.StatusConflict, p, "")
 	}
 	_, err = s.cfg.Store.ReconcileNow(ctx, form.actionID, id, form.version, s.actor(c))

@@ -80,7 +80,7 @@ func (s *Server) paymentFacts(d store.Dossier) views.PaymentFacts {
 	p := d.Payment
 	f := views.PaymentFacts{ID: p.ID.String(), OrderRef: p.OrderRef, Provider: p.Provider, Status: string(p.Status),
 		Reason: p.StatusReason, Evidence: p.StatusEvidence, Review: p.NeedsReview, Amount: p.Amount, Currency: p.Currency,
-		DecidedAt: p.UpdatedAt, NextAt: p.NextCheckAt, NextWhy: p.NextCheckWhy, NothingCanLook: !s.canAsk(p.Provider)}
+		DecidedAt: p.UpdatedAt, NextAt: p.NextCheckAt, NextWhy: p.NextCheckWhy, NothingCanLook: !s.canAsk(p)}
 	if p.SettledAt != nil {
 		f.DecidedAt = *p.SettledAt
 	}
@@ -126,10 +126,12 @@ func decidedBy(d store.Dossier) string {
 	return ""
 }
 
-// canAsk reports whether the provider can be asked about a charge.
-func (s *Server) canAsk(name string) bool {
-	a, ok := s.cfg.Registry.Get(name)
-	return ok && a.Capabilities().CanAsk()
+// canAsk reports whether a person can have a payment checked: there is something to
+// ask, or the same key and bytes can go out again.
+func (s *Server) canAsk(p store.Payment) bool {
+	a, ok := s.cfg.Registry.Get(p.Provider)
+	replay := p.Status == store.Unknown && !slices.Contains(p.NeedsReview, store.ReviewKeyExpired)
+	return ok && (a.Capabilities().CanAsk() || replay && a.Capabilities().CanReplay())
 }
 
 // paymentActions lists what may be done now. A final payment without review has none,
@@ -138,7 +140,7 @@ func (s *Server) paymentActions(p store.Payment, needs string) []views.ActionLin
 	path := views.PaymentPath(p.ID.String())
 	open := !p.Status.Final() || len(p.NeedsReview) > 0
 	var out []views.ActionLink
-	if open && s.canAsk(p.Provider) {
+	if open && s.canAsk(p) {
 		out = append(out, views.ActionLink{Label: "payment.act.reconcile", Href: path + "/reconcile", Kind: "primary", Icon: "refresh"})
 	}
 	switch {
