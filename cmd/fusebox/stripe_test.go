@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"fusebox/provider/simulator"
@@ -105,5 +106,66 @@ func TestStripeAccountsStayApart(t *testing.T) {
 		return w.scalar(`SELECT count(*) FROM webhook_events WHERE provider = 'stripe-eu' AND event_key = 'evt_x' AND state = 'unmatched'`) == 1
 	})
 	require.Equal(t, store.Succeeded, w.payment(us.ID).Status)
+	w.clean()
+}
+
+// TestStripeRefunds: a refund meets the faults that a charge meets, gives its money back
+// once, and one that is made in Stripe's dashboard is learnt from its event.
+func TestStripeRefunds(t *testing.T) {
+	t.Parallel()
+	w := newStripeWorld(t, "stripe-eu")
+	w.serve()
+	w.work()
+	sim := w.provider("stripe-eu").sim
+	client := store.Actor{Kind: "client", ID: "test", Name: "test"}
+	given := func(charge string) (sum int64) {
+		all, err := sim.Refunds()
+		require.NoError(t, err)
+		for _, r := range all {
+			if r.Of == charge && r.Status == simulator.StatusSucceeded {
+				sum += r.Amount
+			}
+		}
+		return sum
+	}
+	refunds := map[string]store.Status{
+		"none": store.Succeeded, "charged_then_cut,webhook_missing": store.Succeeded, "charged_then_502": store.Succeeded,
+		"throttle_429": store.Succeeded, "async_202": store.Succeeded, "async_202_failed": store.Failed, "rejected_422": store.Failed,
+		"amount_misreported": store.Succeeded, "hang": store.Failed, // not received: a person asks again
+	}
+	asked := map[string]store.Operation{}
+	for fault := range refunds {
+		p := w.settled(w.pay("stripe-eu", "refunds:"+fault).ID, 60*time.Second)
+		require.Equal(t, store.Succeeded, p.Status)
+		made, err := w.store.CreateRefund(t.Context(), store.NewRefund{PaymentID: p.ID, Origin: store.OriginAPI, ClientID: "test",
+			IdempotencyKey: uuid.NewString(), Amount: 300, Reason: "a test"}, client)
+		require.NoError(t, err)
+		asked[fault] = made.Operation
+	}
+	for fault, want := range refunds {
+		var op store.Operation
+		eventuallyIn(t, 90*time.Second, func() string {
+			return fmt.Sprintf("refund with %s is final, it is %s (%s)", fault, op.Status, op.StatusReason)
+		}, func() bool {
+			var err error
+			op, err = w.store.Operation(t.Context(), asked[fault].ID)
+			require.NoError(t, err)
+			return op.Status.Final()
+		})
+		require.Equal(t, want, op.Status, "%s: %s", fault, op.StatusReason)
+		sum := int64(0)
+		if want == store.Succeeded {
+			sum = 300
+		}
+		require.Equal(t, sum, given(op.ProviderPaymentID), fault)
+		require.Equal(t, store.Succeeded, w.payment(op.PaymentID).Status)
+	}
+	_, err := sim.AddRefund(asked["none"].ProviderPaymentID, simulator.ManualRefund{Amount: 200})
+	require.NoError(t, err)
+	w.eventually(30*time.Second, "the refund made in the dashboard is known", func() bool {
+		return w.scalar(`SELECT coalesce(sum(amount), 0) FROM operations WHERE payment_id = $1 AND origin = 'external' AND status = 'succeeded'`,
+			asked["none"].PaymentID) == 200
+	})
+	require.Equal(t, 1, w.scalar(`SELECT max(wire_sends) FROM attempts`))
 	w.clean()
 }
