@@ -20,6 +20,10 @@ type Books struct {
 	BreakerClosed   int
 	Webhooks        struct{ Received, Duplicates, Rejected, Applied, Unmatched int }
 	MaxWireSends    int // of any attempt
+
+	Operations         int            // refunds, and whatever else is done to charges
+	OperationsByStatus map[string]int // of these
+	Refunds            []string       // sums of refunds that cannot be, one line each
 }
 
 // stuckAfter: a next check this long past means that nobody is coming.
@@ -27,14 +31,17 @@ const stuckAfter = "5 minutes"
 
 // Books audits our own rows, in one snapshot.
 func (s *Store) Books(ctx context.Context) (Books, error) {
-	b := Books{ByStatus: map[string]int{}, WalletDrift: []string{}, Stuck: []string{}}
+	b := Books{ByStatus: map[string]int{}, WalletDrift: []string{}, Stuck: []string{}, Refunds: []string{}}
 	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		for _, part := range []func(context.Context, pgx.Tx) error{b.statuses, b.counts, b.drift} {
 			if err := part(ctx, tx); err != nil {
 				return err
 			}
 		}
-		return b.stuck(ctx, tx, s)
+		if err := b.stuck(ctx, tx, s); err != nil {
+			return err
+		}
+		return b.refunds(ctx, tx, s)
 	})
 	if err != nil {
 		return Books{}, wrap(err, "audit the books")
