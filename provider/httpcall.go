@@ -73,6 +73,7 @@ type Caller struct {
 	base         *url.URL
 	answer       time.Duration
 	opts         CallerOptions
+	secrets      [][]byte // credentials that no answer may repeat
 	money, query *http.Transport
 }
 
@@ -84,7 +85,7 @@ func NewCaller(s Settings, o CallerOptions) (*Caller, error) {
 	}
 	o = o.withDefaults()
 	return &Caller{
-		base: base, answer: s.AnswerTimeout, opts: o,
+		base: base, answer: s.AnswerTimeout, opts: o, secrets: ownSecrets(s),
 		money: newTransport(s, o, !o.ConnectionPerCall, s.ChargeWorkers),
 		query: newTransport(s, o, true, s.StatusWorkers),
 	}, nil
@@ -127,6 +128,7 @@ func (c *Caller) once(ctx context.Context, rt *http.Transport, call Call, limit 
 	defer func() { _ = res.Body.Close() }()
 	c.note(&ex, res)
 	ex.Body, ex.BodyComplete, ex.Err = readCapped(res.Body, limit)
+	ex.Body = c.hide(ex.Body)
 	return ex
 }
 
@@ -165,7 +167,7 @@ func headerSafe(v string) bool {
 }
 
 func (c *Caller) note(ex *Exchange, res *http.Response) {
-	h := func(name string) string { return cut(res.Header.Get(name), 500) }
+	h := func(name string) string { return cut(RedactText(string(c.hide([]byte(res.Header.Get(name))))), 500) }
 	ex.Status = res.StatusCode
 	ex.ContentType = h("Content-Type")
 	ex.Server = h("Server")

@@ -16,9 +16,7 @@ var errKey = errors.New("the idempotency key is not 1 to 255 printable ASCII cha
 // Charge implements provider.Adapter.
 func (a *Adapter) Charge(ctx context.Context, key string, body []byte, want provider.Money) provider.Charged {
 	if !validKey(key) {
-		now := a.now()
-		ex := provider.Exchange{Method: http.MethodPost, StartedAt: now, DoneAt: now, Err: &provider.LocalError{Err: errKey}}
-		return provider.Charged{Classification: provider.Classify(ex, provider.Answer{}, want), Exchange: ex}
+		return a.unsendable(errKey, want)
 	}
 	h := a.headers()
 	h.Set("Content-Type", "application/json")
@@ -52,6 +50,9 @@ func (a *Adapter) read(ex provider.Exchange, key string, sent []byte) provider.A
 		return ans
 	}
 	o := p.object(ex.Body)
+	if ex.Replayed {
+		o.Totals = nil // as they were at the first answer; refunds may have followed
+	}
 	ans.Object = &o
 	if ans.Message == "" {
 		ans.Message = o.Message
@@ -91,7 +92,7 @@ func (a *Adapter) readCode(ans *provider.Answer, e *apiError, status int) {
 		ans.KeyInUse = true
 	case "idempotency_key_reused":
 		ans.KeyReused = true
-	case "already_processed", "duplicate_payment":
+	case "already_processed", "duplicate_payment", "already_refunded":
 		ans.AlreadyDone = true
 	}
 }

@@ -18,7 +18,8 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			providertest.Run(t, providertest.Harness{
-				Money: provider.Money{Amount: 4900, Currency: "EUR"},
+				Money: provider.Money{Amount: 4900, Currency: "EUR"}, Refundable: 490,
+				Secrets: []string{testKey, testSecret},
 				New: func(t *testing.T) (provider.Adapter, providertest.Fake) {
 					t.Helper()
 					f := newFake(t)

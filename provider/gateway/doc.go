@@ -27,15 +27,39 @@
 //
 // Decline codes: card_declined, insufficient_funds, expired_card, do_not_honor,
 // incorrect_cvc, lost_card, stolen_card, limit_exceeded, fraud_suspected,
-// payment_declined. They mean "declined" in whatever status they come; a 402 means it
-// with any code. The two idempotency codes, and already_processed and
-// duplicate_payment (the payment exists: look it up), count under any 4xx.
+// payment_declined; of refunds: refund_declined, insufficient_balance. They mean "declined" in whatever status they come; a 402 means it
+// with any code. The two idempotency codes, and already_processed,
+// duplicate_payment and already_refunded (it exists: look it up), count under any 4xx.
 //
 // The same key and body within the key's life (24 h) returns the stored answer,
 // 500s included, with "Idempotent-Replayed: true".
 //
 // Statuses: succeeded, processing, requires_action, failed, canceled (→ failed).
 // Anything else is not in the contract.
+//
+// A payment that succeeded carries its running figures, in its own currency:
+// "totals":{"captured":4900,"refunded":1000}; refunded counts what has gone back, not
+// refunds that are still processing.
+//
+// # POST /payments/{id}/refunds — give money back
+//
+// Headers as above, under a key of its own. Body, the reference being our operation id:
+//
+//	{"reference": "our operation id", "amount": 1000, "currency": "EUR"}
+//
+// Answers like a charge's, about the refund:
+//
+//	200 {"id":"ref_…","payment_id":"pay_…","payment_reference":"our payment id","reference":"…",
+//	     "status":"succeeded","amount":1000,"currency":"EUR","created_at":"…","idempotency_key":"…"}
+//	202 the same with status "processing": decided later, told by event
+//	402 {"error":{"code":"refund_declined",…},"id":"ref_…","status":"failed",…}
+//	404 no such payment; 405 refunds are not to be had; neither executes anything
+//	422 {"error":{"code":"exceeds_refundable",…}}: more than is left of the payment;
+//	    {"error":{"code":"not_refundable",…}}: it took no money
+//	400 401 403 409 429 5xx as for a charge
+//
+// A refund is executed at most once for its key, and its charge is among the parameters
+// the key stands for. Statuses: succeeded, processing, failed, canceled (→ failed).
 //
 // # Asking
 //
@@ -46,12 +70,14 @@
 //	                                       200 {"data":[…],"next":"cursor or empty"}, oldest first,
 //	                                       created_from inclusive, created_to exclusive, limit ≤ 200
 //
-// The two filtered lists answer in one page. An answer names its reference and, at a
+//	GET /refunds/{id}, GET /refunds?…      the same questions about refunds
+//
+// The filtered lists answer in one page. An answer names its reference and, at a
 // provider with keys, its idempotency_key; one that names another payment than the one
 // asked about is not believed.
 //
 // A provider may do without keys (it ignores Idempotency-Key) or without any way
-// of asking (405 on every GET /payments); the adapter's configuration says so.
+// of asking (405 on every GET /payments and /refunds); the adapter's configuration says so.
 //
 // # Being there
 //
@@ -70,8 +96,15 @@
 //	{"id":"evt_…","type":"payment.succeeded","created_at":"RFC 3339","live":false,
 //	 "data":{the payment object}}
 //
-// Types: payment.succeeded, payment.failed, payment.processing,
-// payment.requires_action; other types are signed but uninteresting. Header
+// Types: payment.succeeded, payment.failed, payment.processing, payment.requires_action;
+// charge.refunded, with the payment and its new totals; refund.updated, with the refund in
+// whatever status, also one made in the provider's dashboard, which has no reference; and
+// dispute.opened, dispute.won, dispute.lost (either of the last may follow the other) with
+//
+//	{"id":"dsp_…","payment_id":"pay_…","payment_reference":"…","status":"opened","amount":4900,
+//	 "currency":"EUR","reason":"fraudulent","due_by":"RFC 3339","created_at":"RFC 3339"}
+//
+// Other types are signed but uninteresting. Header
 //
 //	Fusebox-Signature: t=UNIX,v1=HEX[,v1=HEX…]
 //

@@ -35,6 +35,7 @@ type fake struct {
 	questions int
 	booked    []provider.Object
 	byKey     map[string]int // key → index in booked
+	refunds   fakeRefunds
 }
 
 func newFake(t *testing.T) *fake {
@@ -44,6 +45,9 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("POST /v1/payments", f.charge)
 	mux.HandleFunc("GET /v1/payments", f.list)
 	mux.HandleFunc("GET /v1/payments/{id}", f.get)
+	mux.HandleFunc("POST /v1/payments/{id}/refunds", f.refund)
+	mux.HandleFunc("GET /v1/refunds", f.listRefunds)
+	mux.HandleFunc("GET /v1/refunds/{id}", f.getRefund)
 	mux.HandleFunc("GET /v1/health", f.health)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
@@ -190,7 +194,7 @@ func (f *fake) book(key string, body []byte) (provider.Object, bool) {
 
 func (f *fake) charge(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
+	if err != nil || f.leaks(w) {
 		return
 	}
 	if r.Header.Get("Authorization") != "Bearer "+testKey {
@@ -295,12 +299,14 @@ func (f *fake) health(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (f *fake) get(w http.ResponseWriter, r *http.Request) {
-	if f.misbehave(w, !f.noAsk) {
+	if f.misbehave(w, !f.noAsk) || f.leaks(w) {
 		return
 	}
 	for _, o := range f.Booked() {
 		if o.ID == r.PathValue("id") {
-			reply(w, http.StatusOK, wire(o))
+			shown := wire(o)
+			shown["totals"] = f.totals(o)
+			reply(w, http.StatusOK, shown)
 			return
 		}
 	}
@@ -308,7 +314,7 @@ func (f *fake) get(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fake) list(w http.ResponseWriter, r *http.Request) {
-	if f.misbehave(w, !f.noAsk) {
+	if f.misbehave(w, !f.noAsk) || f.leaks(w) {
 		return
 	}
 	q := r.URL.Query()

@@ -27,6 +27,8 @@ type Adapter struct {
 var (
 	_ provider.Adapter = (*Adapter)(nil)
 	_ provider.Pinger  = (*Adapter)(nil)
+
+	_ provider.Operator = (*Adapter)(nil)
 )
 
 // New returns an adapter, or the reason the settings are refused.
@@ -63,6 +65,8 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		Listing:         !a.settings.NoStatusAPI,
 		Webhooks:        true,
 		Ping:            true,
+		Operations:      []provider.OperationKind{provider.OpRefund},
+		Disputes:        true,
 	}
 	switch {
 	case a.settings.NoStatusAPI:

@@ -10,12 +10,14 @@ import (
 	"fusebox/provider"
 )
 
-// question is one way of asking about a charge.
+// question is one way of asking about a charge or refund.
 type question struct {
 	way  provider.Way
 	call provider.Call
 	// about reports whether an object is an answer to the question.
 	about func(provider.Object) bool
+	// read decodes one object.
+	read func(raw []byte) (provider.Object, error)
 }
 
 // Lookup implements provider.Adapter. It asks by id when one is known, by key, and by
@@ -25,8 +27,13 @@ type question struct {
 // trouble, throttling and refusals end the round; asking on would cost requests and
 // prove nothing.
 func (a *Adapter) Lookup(ctx context.Context, q provider.LookupQuery) provider.LookedUp {
+	return a.lookup(ctx, a.questions(q))
+}
+
+// lookup asks the questions in order.
+func (a *Adapter) lookup(ctx context.Context, qs []question) provider.LookedUp {
 	l := round{LookedUp: provider.LookedUp{Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay}}
-	for _, qu := range a.questions(q) {
+	for _, qu := range qs {
 		if qu.way == provider.ByKey && len(l.Objects) > 0 {
 			continue
 		}
@@ -49,17 +56,18 @@ func (a *Adapter) questions(q provider.LookupQuery) []question {
 			way:   provider.ByID,
 			call:  provider.Call{Method: http.MethodGet, Path: "payments/" + url.PathEscape(q.ProviderPaymentID)},
 			about: func(o provider.Object) bool { return o.ID == q.ProviderPaymentID && ours(o, q) },
+			read:  readPayment,
 		})
 	}
 	if caps.Has(provider.ByKey) && q.OperationKey != "" {
 		qs = append(qs, question{provider.ByKey, list("idempotency_key", q.OperationKey), func(o provider.Object) bool {
 			return ours(o, q) && (o.OperationKey == q.OperationKey || o.OperationKey == "" && o.Reference != "")
-		}})
+		}, readPayment})
 	}
 	if caps.Has(provider.ByReference) && q.PaymentID != "" {
 		qs = append(qs, question{provider.ByReference, list("reference", q.PaymentID), func(o provider.Object) bool {
 			return o.Reference != "" && ours(o, q)
-		}})
+		}, readPayment})
 	}
 	return qs
 }
@@ -110,11 +118,11 @@ func readAsked(body []byte, q question) provider.LookupAnswer {
 	}
 	ans := provider.LookupAnswer{More: next != ""}
 	for _, raw := range raws {
-		p, err := decodePayment(raw)
+		o, err := q.read(raw)
 		if err != nil {
 			return provider.LookupAnswer{DecodeErr: err}
 		}
-		if o := p.object(raw); o.ID != "" && q.about(o) {
+		if o.ID != "" && q.about(o) {
 			ans.Objects = append(ans.Objects, o)
 		}
 	}

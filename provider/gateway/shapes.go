@@ -37,6 +37,10 @@ type payment struct {
 	CreatedAt      string    `json:"created_at"`
 	IdempotencyKey string    `json:"idempotency_key"`
 	Error          *apiError `json:"error"`
+	Totals         *struct {
+		Captured units `json:"captured"`
+		Refunded units `json:"refunded"`
+	} `json:"totals"`
 }
 
 type apiError struct {
@@ -80,6 +84,7 @@ var declines = map[string]bool{
 	"card_declined": true, "insufficient_funds": true, "expired_card": true,
 	"do_not_honor": true, "incorrect_cvc": true, "lost_card": true, "stolen_card": true,
 	"limit_exceeded": true, "fraud_suspected": true, "payment_declined": true,
+	"refund_declined": true, "insufficient_balance": true,
 }
 
 // object converts a payment to the engine's vocabulary. raw is its own JSON.
@@ -94,7 +99,19 @@ func (p payment) object(raw []byte) provider.Object {
 	if p.Error != nil {
 		o.Reason, o.Message = p.Error.Code, message(p.Error.Message)
 	}
+	if p.Totals != nil {
+		o.Totals = &provider.Totals{Captured: int64(p.Totals.Captured), Refunded: int64(p.Totals.Refunded)}
+	}
 	return o
+}
+
+// readPayment decodes a payment into the engine's vocabulary.
+func readPayment(raw []byte) (provider.Object, error) {
+	p, err := decodePayment(raw)
+	if err != nil {
+		return provider.Object{}, err
+	}
+	return p.object(raw), nil
 }
 
 // maxMessage caps a provider's words for people.

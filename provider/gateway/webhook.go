@@ -132,6 +132,7 @@ var eventTypes = map[string]provider.Outcome{
 	"payment.failed":          provider.Failed,
 	"payment.processing":      provider.Processing,
 	"payment.requires_action": provider.RequiresAction,
+	"charge.refunded":         provider.Succeeded, // it took its money; the totals say what went back
 }
 
 var (
@@ -155,20 +156,55 @@ func (a *Adapter) Parse(raw []byte) ([]provider.Event, error) {
 	}
 	at, _ := time.Parse(time.RFC3339Nano, e.CreatedAt) // for the timeline; order never depends on it
 	event := provider.Event{Key: e.ID, Type: e.Type, OccurredAt: at}
-	announced, about := eventTypes[e.Type]
-	if !about {
+	read := objectReader(e.Type)
+	if read == nil {
 		return []provider.Event{event}, nil
 	}
-	p, err := decodePayment(e.Data)
-	if err != nil {
+	var err error
+	if event.Object, err = read(e.Data); err != nil {
 		return nil, err
 	}
-	if p.ID == "" {
-		return nil, errPayment
-	}
-	event.Interesting, event.Object = true, p.object(e.Data)
-	if event.Object.Outcome != announced {
-		event.Object.Outcome = "" // type and object contradict each other: for a lookup or a person
-	}
+	event.Interesting = true
 	return []provider.Event{event}, nil
+}
+
+// objectReader returns what reads the object of an event; nil if none of it is ours.
+func objectReader(eventType string) func(raw []byte) (provider.Object, error) {
+	if announced, ok := eventTypes[eventType]; ok {
+		return func(raw []byte) (provider.Object, error) { return readPaymentOf(raw, announced) }
+	}
+	if word, ok := disputeWord(eventType); ok {
+		return func(raw []byte) (provider.Object, error) { return readDispute(raw, word) }
+	}
+	if eventType == "refund.updated" {
+		return readRefundOf
+	}
+	return nil
+}
+
+// readPaymentOf reads the payment of an event that announces an outcome.
+func readPaymentOf(raw []byte, announced provider.Outcome) (provider.Object, error) {
+	o, err := readPayment(raw)
+	if err == nil && o.ID == "" {
+		err = errPayment
+	}
+	if err != nil {
+		return provider.Object{}, err
+	}
+	if o.Outcome != announced {
+		o.Outcome = "" // type and object contradict each other: for a lookup or a person
+	}
+	return o, nil
+}
+
+// readRefundOf reads the refund of an event.
+func readRefundOf(raw []byte) (provider.Object, error) {
+	o, err := readRefund(raw)
+	if err == nil && o.ID == "" {
+		err = errRefund
+	}
+	if err != nil {
+		return provider.Object{}, err
+	}
+	return o, nil
 }

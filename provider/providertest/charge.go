@@ -3,6 +3,7 @@ package providertest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -63,38 +64,75 @@ func testFreeze(t *testing.T, h Harness) {
 	require.Error(t, err, "a charge without our reference could never be found again")
 }
 
+// meaning is what an answer has to be read as, by money-rules §3.
+type meaning struct {
+	outcome provider.Outcome
+	health  provider.Verdict
+	next    provider.Next // empty: any
+	review  bool
+	object  bool
+	needs   func(provider.Capabilities) bool // nil: every dialect has such an answer
+}
+
+func hasKeys(c provider.Capabilities) bool { return c.IdempotencyKeys }
+
+// meanings are those of the answers to any money call.
+var meanings = map[Behaviour]meaning{
+	Succeed: {provider.Succeeded, provider.HealthOK, provider.NextNone, false, true, nil},
+	Accept:  {provider.Processing, provider.HealthOK, "", false, true, nil}, // 202 is reconciled, 200 "processing" waits
+
+	Decline:         {provider.Failed, provider.HealthOK, provider.NextNone, false, false, nil},
+	Reject:          {provider.Failed, provider.HealthNeutral, provider.NextNone, false, false, nil},
+	Unauthorized:    {provider.NotExecuted, provider.HealthNeutral, provider.NextPause, false, false, nil},
+	Throttle:        {provider.NotExecuted, provider.HealthNeutral, provider.NextSnooze, false, false, nil},
+	KeyInUse:        {provider.Unknown, provider.HealthNeutral, provider.NextSnooze, false, false, hasKeys},
+	KeyReused:       {provider.Unknown, provider.HealthNeutral, provider.NextReconcile, true, false, hasKeys},
+	ServerError:     {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
+	ChargeBadProxy:  {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
+	ChargeCut:       {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
+	ChargeTruncate:  {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
+	ChargeHTML:      {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
+	ChargeHang:      {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
+	ChargeOtherSum:  {provider.Unknown, provider.HealthNeutral, provider.NextReconcile, true, true, nil},
+	ChargeOddStatus: {provider.Unknown, provider.HealthNeutral, provider.NextReconcile, true, true, nil},
+	Redirect:        {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
+}
+
+// with returns the common meanings and those of one kind of call.
+func with(more map[Behaviour]meaning) map[Behaviour]meaning {
+	all := maps.Clone(meanings)
+	maps.Copy(all, more)
+	return all
+}
+
+// requireMeaning checks a money call's result: one wire send, and read as it has to be.
+func requireMeaning(t *testing.T, b Behaviour, want meaning, got provider.Charged) {
+	t.Helper()
+	require.Equal(t, 1, got.Exchange.WireSends)
+	require.Equal(t, want.outcome, got.Outcome, "%+v", got.Classification)
+	require.Equal(t, want.health, got.Health)
+	if want.next != "" {
+		require.Equal(t, want.next, got.Next)
+	}
+	require.Equal(t, want.review, got.Review != "")
+	require.NotEmpty(t, got.Reason)
+	if want.object {
+		require.NotNil(t, got.Object)
+		require.NotEmpty(t, got.Object.ID)
+	}
+	if b == Throttle {
+		require.Equal(t, 7*time.Second, got.RetryAfter)
+	}
+	require.False(t, got.Exchange.FirstSentAt.IsZero())
+	require.False(t, got.Exchange.DoneAt.Before(got.Exchange.StartedAt))
+}
+
 // testAnswers walks the behaviours. Whatever the provider does: one wire send, one
 // arrival, and the meaning of money-rules §3.
 func testAnswers(t *testing.T, h Harness) {
-	keys := func(c provider.Capabilities) bool { return c.IdempotencyKeys }
-	for b, want := range map[Behaviour]struct {
-		outcome provider.Outcome
-		health  provider.Verdict
-		next    provider.Next
-		review  bool
-		object  bool
-		needs   func(provider.Capabilities) bool
-	}{
-		Succeed: {provider.Succeeded, provider.HealthOK, provider.NextNone, false, true, nil},
-		Accept:  {provider.Processing, provider.HealthOK, "", false, true, nil}, // 202 is reconciled, 200 "processing" waits
-
-		AskCustomer:     {provider.RequiresAction, provider.HealthOK, provider.NextNone, false, true, nil},
-		Decline:         {provider.Failed, provider.HealthOK, provider.NextNone, false, false, nil},
-		Reject:          {provider.Failed, provider.HealthNeutral, provider.NextNone, false, false, nil},
-		Unauthorized:    {provider.NotExecuted, provider.HealthNeutral, provider.NextPause, false, false, nil},
-		Throttle:        {provider.NotExecuted, provider.HealthNeutral, provider.NextSnooze, false, false, nil},
-		KeyInUse:        {provider.Unknown, provider.HealthNeutral, provider.NextSnooze, false, false, keys},
-		KeyReused:       {provider.Unknown, provider.HealthNeutral, provider.NextReconcile, true, false, keys},
-		ServerError:     {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
-		ChargeBadProxy:  {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
-		ChargeCut:       {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
-		ChargeTruncate:  {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
-		ChargeHTML:      {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
-		ChargeHang:      {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
-		ChargeOtherSum:  {provider.Unknown, provider.HealthNeutral, provider.NextReconcile, true, true, nil},
-		ChargeOddStatus: {provider.Unknown, provider.HealthNeutral, provider.NextReconcile, true, true, nil},
-		Redirect:        {provider.Unknown, provider.HealthFail, provider.NextReconcile, false, false, nil},
-	} {
+	for b, want := range with(map[Behaviour]meaning{
+		AskCustomer: {provider.RequiresAction, provider.HealthOK, provider.NextNone, false, true, nil},
+	}) {
 		t.Run(string(b), func(t *testing.T) {
 			t.Parallel()
 			a, fake := h.New(t)
@@ -112,23 +150,7 @@ func testAnswers(t *testing.T, h Harness) {
 			got := a.Charge(t.Context(), "k1", body, h.Money)
 
 			require.Len(t, fake.Received(), 2)
-			require.Equal(t, 1, got.Exchange.WireSends)
-			require.Equal(t, want.outcome, got.Outcome, "%+v", got.Classification)
-			require.Equal(t, want.health, got.Health)
-			if want.next != "" {
-				require.Equal(t, want.next, got.Next)
-			}
-			require.Equal(t, want.review, got.Review != "")
-			require.NotEmpty(t, got.Reason)
-			if want.object {
-				require.NotNil(t, got.Object)
-				require.NotEmpty(t, got.Object.ID)
-			}
-			if b == Throttle {
-				require.Equal(t, 7*time.Second, got.RetryAfter)
-			}
-			require.False(t, got.Exchange.FirstSentAt.IsZero())
-			require.False(t, got.Exchange.DoneAt.Before(got.Exchange.StartedAt))
+			requireMeaning(t, b, want, got)
 		})
 	}
 }

@@ -91,6 +91,12 @@ type Harness struct {
 	Money provider.Money
 	// Refused are amounts it cannot carry; Freeze must say so.
 	Refused []provider.Money
+	// Refundable is the amount of one refund: a part of Money of which at least ten go into
+	// it. Zero means all of Money, for a fake that does not count what is left.
+	Refundable int64
+	// Secrets are credentials that the adapter was configured with. Whatever a provider
+	// answers, none of them may show in what the adapter returns.
+	Secrets []string
 }
 
 // Run runs the suite.
@@ -112,6 +118,21 @@ func Run(t *testing.T, h Harness) {
 		"Ping":           testPing,
 		"Signature":      testSignature,
 		"Events":         testEvents,
+		"Redaction":      testRedaction,
+
+		"RefundFreeze":         testRefundFreeze,
+		"RefundAnswers":        testRefundAnswers,
+		"RefundFrozenBytes":    testRefundFrozenBytes,
+		"RefundKeys":           testRefundKeys,
+		"RefundNotSent":        testRefundNotSent,
+		"RefundParallel":       testRefundParallel,
+		"RefundTotals":         testRefundTotals,
+		"RefundLookupFound":    testRefundLookupFound,
+		"RefundLookupAbsent":   testRefundLookupAbsent,
+		"RefundLookupNoAnswer": testRefundLookupNoAnswer,
+		"RefundDuplicates":     testRefundDuplicates,
+		"RefundEvents":         testRefundEvents,
+		"DisputeEvents":        testDisputeEvents,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -32,7 +32,8 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			providertest.Run(t, providertest.Harness{
-				Money: m,
+				Money: m, Refundable: m.Amount / 10,
+				Secrets: []string{testKey, testSecret},
 				Refused: []provider.Money{
 					{Amount: 18605, Currency: "KWD"}, // the last decimal has to be zero
 					{Amount: 150, Currency: "MGA"},   // sent without decimals

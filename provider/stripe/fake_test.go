@@ -39,6 +39,7 @@ type fake struct {
 	booked    []provider.Object
 	byKey     map[string]int // key → index in booked
 	unindexed bool           // the search index knows nothing yet
+	refunds   fakeRefunds
 }
 
 func newFake(t *testing.T) *fake {
@@ -50,7 +51,8 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("GET /v1/balance", f.balance)
 	mux.HandleFunc("GET /v1/payment_intents/search", f.search)
 	mux.HandleFunc("GET /v1/payment_intents/{id}", f.get)
-	srv := httptest.NewServer(mux)
+	f.refundRoutes(mux)
+	srv := httptest.NewServer(f.leaks(mux))
 	t.Cleanup(srv.Close)
 	f.url = srv.URL
 	return f
