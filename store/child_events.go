@@ -52,11 +52,12 @@ func (s *Store) applyChild(ctx context.Context, tx pgx.Tx, providerName string, 
 	if err != nil {
 		return uuid.Nil, "", err
 	}
-	return pay.ID, "", s.tellOperation(ctx, tx, pay, op, o, src)
+	return pay.ID, "", s.tellOperation(ctx, tx, pay, op, o, src, false)
 }
 
-// tellOperation lets an object have its say about an operation, held locked.
-func (s *Store) tellOperation(ctx context.Context, tx pgx.Tx, pay Payment, op Operation, o provider.Object, src childSource) error {
+// tellOperation lets an object have its say about an operation, held locked. fresh: its
+// row was made for this object, and nothing looks after it yet.
+func (s *Store) tellOperation(ctx context.Context, tx pgx.Tx, pay Payment, op Operation, o provider.Object, src childSource, fresh bool) error {
 	before := op.Status
 	c := operationChange{change: change{on: src.on, kind: op.event(src.name), source: src.name, by: System(src.name),
 		detail: with(src.detail, "object", brief(o)), quiet: src.on == BySync}}
@@ -67,7 +68,7 @@ func (s *Store) tellOperation(ctx context.Context, tx pgx.Tx, pay Payment, op Op
 	if err := s.alertUnlisted(ctx, tx, pay, o); err != nil {
 		return err
 	}
-	if op.Status.Final() || op.Status == Pending || before == op.Status && op.NextCheckAt != nil {
+	if op.Status.Final() || op.Status == Pending || !fresh && before != Pending {
 		return nil
 	}
 	return s.askOperation(ctx, tx, pay, op, src.name)
@@ -131,7 +132,8 @@ func (s *Store) applyExternal(ctx context.Context, tx pgx.Tx, providerName strin
 		return uuid.Nil, "", err
 	}
 	var op Operation
-	if id != uuid.Nil {
+	fresh := id == uuid.Nil
+	if !fresh {
 		if pay, op, err = lockOperation(ctx, tx, id); err != nil {
 			return uuid.Nil, "", err
 		}
@@ -141,7 +143,7 @@ func (s *Store) applyExternal(ctx context.Context, tx pgx.Tx, providerName strin
 	if op.ID == uuid.Nil {
 		return pay.ID, "", nil // noted for a person
 	}
-	return pay.ID, "", s.tellOperation(ctx, tx, pay, op, o, src)
+	return pay.ID, "", s.tellOperation(ctx, tx, pay, op, o, src, fresh)
 }
 
 // adopt inserts the row of an external refund.
