@@ -11,7 +11,10 @@ type Settings struct {
 	APIKey  string
 	// WebhookSecrets are the active signing secrets, newest first.
 	WebhookSecrets []string
-	LedgerURL      string // simulator only: where verify reads the ground truth; empty elsewhere
+	// Account is which account at the provider is charged, for providers whose credentials
+	// can reach several (Adyen: the merchant account). Empty elsewhere.
+	Account   string
+	LedgerURL string // simulator only: where verify reads the ground truth; empty elsewhere
 
 	NoKeys         bool // the provider ignores idempotency keys
 	NoStatusAPI    bool // the provider cannot be asked about a charge

@@ -13,6 +13,7 @@ import (
 const (
 	maxWorkers = 1000
 	maxAnswer  = 2 * time.Minute
+	maxAccount = 500
 )
 
 // OnAbsent values.
@@ -53,6 +54,7 @@ func (v *fieldErrors) identity(s Settings) {
 		*v = append(*v, err)
 	}
 	v.check(s.APIKey != "" && headerSafe(s.APIKey) && !strings.Contains(s.APIKey, " "), "api_key", "must be set, printable ASCII, without spaces")
+	v.check(len(s.Account) <= maxAccount && headerSafe(s.Account), "account", fmt.Sprintf("must be printable ASCII, at most %d characters", maxAccount))
 	v.check(len(s.WebhookSecrets) > 0, "webhook_secrets", "at least one signing secret is needed: without one no event can be trusted")
 	for _, secret := range s.WebhookSecrets {
 		v.check(strings.TrimSpace(secret) != "", "webhook_secrets", "a secret is empty")
@@ -134,6 +136,9 @@ func (s Settings) WorstCase(caps Capabilities) (perCharge, perLookup int) {
 		if w == ByReference {
 			perLookup += caps.ListPages
 		}
+	}
+	if perLookup == 0 && caps.CanReplay() {
+		perLookup = 1 // the same key and bytes once more, instead of a question
 	}
 	perCharge = 1 + len(s.RetryPauses)
 	if caps.Ping {

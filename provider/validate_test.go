@@ -2,6 +2,7 @@ package provider
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,8 @@ func TestSettingsValidateNamesTheField(t *testing.T) {
 		{"webhook_secrets", func(s *Settings) { s.WebhookSecrets = []string{} }},
 		{"webhook_secrets", func(s *Settings) { s.WebhookSecrets = []string{""} }},
 		{"webhook_secrets", func(s *Settings) { s.WebhookSecrets = []string{"good", " "} }},
+		{"account", func(s *Settings) { s.Account = "Shop\n" }},
+		{"account", func(s *Settings) { s.Account = strings.Repeat("a", 501) }},
 		{"ledger_url", func(s *Settings) { s.LedgerURL = "ledger" }},
 		{"connect_timeout", func(s *Settings) { s.ConnectTimeout = -1 }},
 		{"connect_timeout", func(s *Settings) { s.ConnectTimeout = s.AnswerTimeout }},
@@ -94,6 +97,8 @@ func TestWorstCase(t *testing.T) {
 	}
 	reading, _ := s.WorstCase(Capabilities{Ping: true})
 	require.Equal(t, 10, reading, "a read before each try")
+	_, replays := s.WorstCase(Capabilities{IdempotencyKeys: true, Ways: []Way{ReplayKey, WebhookOnly}})
+	require.Equal(t, 1, replays, "nothing to ask: the same key once more")
 	_, searching := s.WorstCase(Capabilities{Ways: []Way{ByID, ByReference}, ListPages: 10})
 	require.Equal(t, 16, searching)
 	budget := s.LookupBudget(Capabilities{Ways: []Way{ByReference}})

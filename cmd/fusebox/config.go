@@ -58,6 +58,7 @@ type providerConfig struct {
 	BaseURL         string          `env:"BASE_URL"`
 	APIKey          string          `env:"API_KEY"`
 	WebhookSecrets  []string        `env:"WEBHOOK_SECRETS" envSeparator:","`
+	Account         string          `env:"ACCOUNT"`
 	LedgerURL       string          `env:"LEDGER_URL"`
 	NoKeys          bool            `env:"NO_KEYS"`
 	NoStatusAPI     bool            `env:"NO_STATUS_API"`
@@ -122,7 +123,7 @@ func providerPrefix(name string) string {
 func (pc providerConfig) settings(name string) provider.Settings {
 	return provider.Settings{
 		Name: name, Kind: pc.Kind, BaseURL: pc.BaseURL, APIKey: pc.APIKey,
-		WebhookSecrets: pc.WebhookSecrets, LedgerURL: pc.LedgerURL,
+		WebhookSecrets: pc.WebhookSecrets, Account: pc.Account, LedgerURL: pc.LedgerURL,
 		NoKeys: pc.NoKeys, NoStatusAPI: pc.NoStatusAPI, KeyLife: pc.KeyLife,
 		ConnectTimeout: pc.ConnectTimeout, AnswerTimeout: pc.AnswerTimeout,
 		ChargeWorkers: pc.ChargeWorkers, StatusWorkers: pc.StatusWorkers,
