@@ -53,6 +53,9 @@ func (s *Server) receiveWebhook(c echo.Context) error {
 	if d.Verification.Verdict != provider.SignatureValid {
 		return badSignature(d)
 	}
+	if text, ok := provider.Acknowledgement(adapter); ok {
+		return c.String(http.StatusOK, text)
+	}
 	return answer(c, http.StatusOK, map[string]any{"state": got.State, "duplicates": got.Duplicates})
 }
 
