@@ -114,7 +114,7 @@ func TestWebhookFaultsOfRefunds(t *testing.T) {
 }
 
 // An early event is there before the answer.
-func TestW05RefundEventBeforeItsAnswer(t *testing.T) {
+func TestW05_TheEventOfARefundBeforeItsAnswer(t *testing.T) {
 	t.Parallel()
 	in := newInbox(t)
 	b := start(t, into(in))
@@ -125,7 +125,7 @@ func TestW05RefundEventBeforeItsAnswer(t *testing.T) {
 }
 
 // A refund made in the dashboard has no reference and no key of ours.
-func TestW05RefundsOfTheDashboard(t *testing.T) {
+func TestW05_RefundsOfTheDashboard(t *testing.T) {
 	t.Parallel()
 	in := newInbox(t)
 	b := start(t, into(in))

@@ -111,7 +111,7 @@ func TestRefundSucceeds(t *testing.T) {
 
 // Two refunds that differ in key and reference alone are two refunds; and a page of them
 // is a page of refunds.
-func TestW05EqualRefundsAreTwo(t *testing.T) {
+func TestW05_EqualRefundsAreTwo(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	id := b.charged("p1", "")
@@ -165,7 +165,7 @@ func TestRefundsThatAreRefused(t *testing.T) {
 }
 
 // A key stands for one refund of one charge.
-func TestC11RefundKeys(t *testing.T) {
+func TestC11_AKeyStandsForOneRefundOfOneCharge(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	id, other := b.charged("p1", ""), b.charged("p2", "")
