@@ -30,13 +30,19 @@ type ProviderObject struct {
 // verdict and the evidence below it never disagree.
 type Dossier struct {
 	Payment  Payment
-	Attempts []Attempt        // oldest first
+	Attempts []Attempt        // of the charge, oldest first
 	Events   []TimelineEvent  // oldest first
 	Webhooks []InboxEvent     // oldest first; without raw bodies
 	Objects  []ProviderObject // first seen first
 	Wallet   *Wallet          // nil without a wallet
 	Entries  []WalletEntry    // the payment's effects on wallets
-	Names    map[string]string
+	// What was done to the charge, oldest first, the attempts of each by its id, what is
+	// left to refund, and what the bank took back or may.
+	Operations        []Operation
+	OperationAttempts map[uuid.UUID][]Attempt
+	Refundable        Refundable
+	Disputes          []Dispute
+	Names             map[string]string
 }
 
 // Dossier reads a payment with all its evidence. ErrNotFound.
@@ -59,7 +65,7 @@ func (d *Dossier) read(ctx context.Context, tx pgx.Tx, id uuid.UUID) (err error)
 	if d.Payment, err = pgx.CollectExactlyOneRow(rows, rowToPayment); err != nil {
 		return notFound(err)
 	}
-	if d.Attempts, err = attemptsOf(ctx, tx, id); err != nil {
+	if err = d.readOperations(ctx, tx, id); err != nil {
 		return err
 	}
 	if d.Events, err = timelineOf(ctx, tx, id); err != nil {
@@ -79,11 +85,42 @@ func (d *Dossier) read(ctx context.Context, tx pgx.Tx, id uuid.UUID) (err error)
 			return err
 		}
 	}
-	actors := make([]string, 0, len(d.Events))
+	actors := make([]string, 0, len(d.Events)+len(d.Operations))
 	for _, e := range d.Events {
 		actors = append(actors, e.Actor)
 	}
+	for _, o := range d.Operations {
+		actors = append(actors, o.RequestedBy)
+	}
 	d.Names, err = actorNames(ctx, tx, actors)
+	return err
+}
+
+// readOperations reads what was sent for the payment, and sorts it.
+func (d *Dossier) readOperations(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
+	all, err := attemptsOf(ctx, tx, id)
+	if err != nil {
+		return err
+	}
+	if d.Operations, err = operationsOf(ctx, tx, id, ""); err != nil {
+		return err
+	}
+	names := map[string]uuid.UUID{}
+	for _, o := range d.Operations {
+		names[o.AttemptName()] = o.ID
+	}
+	d.OperationAttempts = map[uuid.UUID][]Attempt{}
+	for _, a := range all {
+		if of, ok := names[a.Operation]; ok {
+			d.OperationAttempts[of] = append(d.OperationAttempts[of], a)
+		} else {
+			d.Attempts = append(d.Attempts, a)
+		}
+	}
+	if d.Refundable, err = refundable(ctx, tx, d.Payment, d.Payment.ProviderPaymentID); err != nil {
+		return err
+	}
+	d.Disputes, err = disputesOf(ctx, tx, id)
 	return err
 }
 

@@ -114,10 +114,10 @@ func (s *Store) createRefund(ctx context.Context, tx pgx.Tx, pay Payment, n NewR
 	case !same:
 		return Refund{}, ErrKeyReused
 	default:
-		f, err := s.refundable(ctx, tx, pay, op.ProviderPaymentID)
+		f, err := refundable(ctx, tx, pay, op.ProviderPaymentID)
 		return Refund{Operation: op, Replayed: true, Figures: f}, err
 	}
-	figures, err := s.mayRefund(ctx, tx, pay, n)
+	figures, err := mayRefund(ctx, tx, pay, n)
 	if err != nil {
 		return Refund{}, err
 	}
@@ -159,12 +159,12 @@ func knownOperation(ctx context.Context, tx pgx.Tx, client, key string, hash []b
 
 // mayRefund refuses what cannot be refunded. What the requester was shown is compared
 // first: with other figures before their eyes they would ask for something else.
-func (s *Store) mayRefund(ctx context.Context, tx pgx.Tx, pay Payment, n NewRefund) (Refundable, error) {
+func mayRefund(ctx context.Context, tx pgx.Tx, pay Payment, n NewRefund) (Refundable, error) {
 	charge := n.ChargeID
 	if charge == "" {
 		charge = pay.ProviderPaymentID
 	}
-	f, err := s.refundable(ctx, tx, pay, charge)
+	f, err := refundable(ctx, tx, pay, charge)
 	if err != nil {
 		return f, err
 	}
@@ -218,7 +218,7 @@ func (s *Store) requestRefund(ctx context.Context, tx pgx.Tx, pay Payment, n New
 
 // refundable computes the figures of one charge of a payment. Its own charge took what
 // was captured; a duplicate, what the provider said it took.
-func (s *Store) refundable(ctx context.Context, q reader, pay Payment, charge string) (Refundable, error) {
+func refundable(ctx context.Context, q reader, pay Payment, charge string) (Refundable, error) {
 	f := Refundable{ChargeID: charge, Currency: pay.Currency}
 	err := q.QueryRow(ctx, `
 		SELECT CASE WHEN p.provider_payment_id = $2 THEN p.captured_amount ELSE coalesce((SELECT o.amount FROM provider_objects o
@@ -252,5 +252,5 @@ func (s *Store) RefundableCharge(ctx context.Context, paymentID uuid.UUID, charg
 	if charge == "" {
 		charge = pay.ProviderPaymentID
 	}
-	return s.refundable(ctx, s.pool, pay, charge)
+	return refundable(ctx, s.pool, pay, charge)
 }
