@@ -285,6 +285,7 @@ func TestKeysOfAccounts(t *testing.T) {
 	}
 	for field, edit := range map[string]func(*provider.Settings){
 		"webhook_secrets": func(s *provider.Settings) { s.WebhookSecrets = nil },
+		"account":         func(s *provider.Settings) { s.Account = "shop" },
 		"key_life":        func(s *provider.Settings) { s.KeyLife = 25 * time.Hour },
 		"base_url":        func(s *provider.Settings) { s.APIKey = "sk_live_1" }, // over http
 	} {
@@ -292,6 +293,26 @@ func TestKeysOfAccounts(t *testing.T) {
 		edit(&s)
 		_, err := New(s, Options{})
 		require.ErrorContains(t, err, field)
+	}
+}
+
+// A connected account is part of every request and of every match.
+func TestConnectedAccount(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	a := f.adapter(t, func(s *provider.Settings) { s.Account = "acct_1" })
+	require.Equal(t, provider.Succeeded, a.charged(t, "p1", "", asked).Outcome)
+	require.Equal(t, "acct_1", f.headers[0].Get("Stripe-Account"))
+	own := f.adapter(t)
+	require.Equal(t, provider.Succeeded, own.charged(t, "p2", "", asked).Outcome)
+	require.Empty(t, f.headers[1].Values("Stripe-Account"))
+	for account, ours := range map[string]bool{"acct_1": true, "acct_2": false, "": false} {
+		got, err := a.Parse(event("payment_intent.succeeded", said(), "account", account))
+		require.NoError(t, err)
+		require.Equal(t, ours, got[0].Interesting, account)
+		got, err = own.Parse(event("payment_intent.succeeded", said(), "account", account))
+		require.NoError(t, err)
+		require.Equal(t, account == "", got[0].Interesting, account)
 	}
 }
 

@@ -22,6 +22,7 @@ type client struct {
 	caller  *provider.Caller
 	backend sdk.Backend
 	key     string
+	account string // a connected account that is charged instead of the key's own
 }
 
 func newClient(s provider.Settings, o Options) (*client, error) {
@@ -39,7 +40,7 @@ func newClient(s provider.Settings, o Options) (*client, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	})
-	return &client{caller: caller, backend: backend, key: s.APIKey}, nil
+	return &client{caller: caller, backend: backend, key: s.APIKey, account: s.Account}, nil
 }
 
 // post makes the one wire send of a money call.
@@ -71,6 +72,9 @@ func (c *client) getOnce(ctx context.Context, path string) provider.Exchange {
 // dropped: the exchange holds the answer as it came.
 func (c *client) call(ctx context.Context, s *send, method, path string, body []byte, p *sdk.Params) {
 	p.Context = context.WithValue(ctx, sendKey{}, s)
+	if c.account != "" {
+		p.StripeAccount = sdk.String(c.account)
+	}
 	err := c.backend.CallRaw(method, path, c.key, body, p, &discard{})
 	if s.made {
 		return

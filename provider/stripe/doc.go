@@ -58,6 +58,8 @@
 // # Accounts
 //
 // The key's mode (sk_test_, sk_live_) is part of every match: an object or event of the
-// other mode is not ours, nor is an event of a connected account. Several providers of
-// this kind run side by side with keys and signing secrets of their own.
+// other mode is not ours. So is the account: a connected one, named in the settings
+// (acct_…), goes out as Stripe-Account with every request, and an event of another account
+// than that, or of any connected one where none is named, is not ours either. Several
+// providers of this kind run side by side with keys and signing secrets of their own.
 package stripe

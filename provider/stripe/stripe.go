@@ -73,6 +73,8 @@ func check(s provider.Settings, live bool) error {
 	switch {
 	case s.KeyLife > keyLife:
 		return &provider.FieldError{Field: "key_life", Reason: "must be at most " + keyLife.String() + ": Stripe forgets a key then, and would charge again"}
+	case s.Account != "" && (!strings.HasPrefix(s.Account, "acct_") || !printable(s.Account)):
+		return &provider.FieldError{Field: "account", Reason: "must be a connected account of Stripe's: acct_…"}
 	case live && !strings.HasPrefix(s.BaseURL, "https://"):
 		return &provider.FieldError{Field: "base_url", Reason: "must start with https:// where a live key is sent"}
 	}

@@ -111,7 +111,7 @@ func (a *Adapter) Parse(raw []byte) ([]provider.Event, error) {
 	var e struct {
 		ID       string        `json:"id"`
 		Type     sdk.EventType `json:"type"`
-		Account  string        `json:"account"` // of a connected account, not ours
+		Account  string        `json:"account"` // of a connected account; the key's own is not named
 		Livemode *bool         `json:"livemode"`
 		Created  stamp         `json:"created"`
 		Data     struct {
@@ -126,7 +126,7 @@ func (a *Adapter) Parse(raw []byte) ([]provider.Event, error) {
 	}
 	event := provider.Event{Key: e.ID, Type: string(e.Type), OccurredAt: e.Created.time()}
 	read := objectReader(e.Type)
-	if read == nil || e.Account != "" || !a.ownMode(e.Livemode) {
+	if read == nil || e.Account != a.settings.Account || !a.ownMode(e.Livemode) {
 		return []provider.Event{event}, nil
 	}
 	var err error
