@@ -4,6 +4,7 @@ import (
 	"fusebox/provider"
 	"fusebox/provider/gateway"
 	"fusebox/provider/mollie"
+	"fusebox/provider/paypal"
 	"fusebox/provider/stripe"
 )
 
@@ -11,5 +12,6 @@ import (
 var kinds = provider.Kinds{
 	"gateway": func(s provider.Settings) (provider.Adapter, error) { return gateway.New(s, gateway.Options{}) },
 	"mollie":  mollie.Build,
+	"paypal":  paypal.Build,
 	"stripe":  stripe.Build,
 }

@@ -1,0 +1,55 @@
+// Package paypal is the adapter for PayPal's Orders API, version 2: one order per
+// payment, charged in the request that creates it to a payment method the payer has
+// stored in PayPal's vault, with nobody there.
+//
+// # A charge
+//
+// POST /v2/checkout/orders with intent CAPTURE and a vault id as payment source, our
+// payment id in custom_id and invoice_id, the operation's key in PayPal-Request-Id, and
+// Prefer: return=representation. Such an order is captured as it is created. PayPal keeps
+// a key for 6 hours and answers it with the latest state of the first order, whatever
+// else the request says: an order with another custom_id is unknown with review. What is
+// refused for its invoice_id exists already.
+//
+//	capture COMPLETED, PARTIALLY_REFUNDED, REFUNDED  succeeded
+//	capture PENDING                                  processing
+//	capture DECLINED, FAILED                         failed
+//	no capture: APPROVED, SAVED                      processing
+//	            CREATED, PAYER_ACTION_REQUIRED       requires_action
+//	            VOIDED                               failed
+//	anything else                                    unknown, review
+//
+// Amounts are decimal text; JPY, HUF and TWD without decimals. Currencies PayPal does not
+// hold are refused before anything is sent.
+//
+// # The token
+//
+// Every request carries an OAuth token, fetched with the client id and secret, shared,
+// and renewed before it ends, by one request at a time. Without one a charge is provably
+// not sent. That says nothing about what takes charges, so it is neutral to the charge
+// and status circuits; the token endpoint has a pause of its own after failures, which
+// doubles up to half a minute, and asks for nothing meanwhile. Credentials that are
+// refused pause the provider's charges like a 401.
+//
+// # Asking
+//
+// By order id. By our reference only through the transaction search, which lags up to
+// three hours and lists executed payments: what it names is read from its capture, and
+// its silence is never an absence (Capabilities.NeverAbsent). Within the key's life the
+// same key and bytes bring the order back (replay_key). There is no list for a sync, for
+// the same reason.
+//
+// # Webhooks
+//
+// PAYPAL-TRANSMISSION-SIG over transmission id, time, webhook id and the CRC-32 of the
+// raw body, made with a certificate that is fetched from PayPal's own hosts only, chained
+// to a root of this machine, held by PayPal's name for it, and cached. While it cannot be
+// fetched a delivery is neither accepted nor called false. The event's WH-… id is its key.
+//
+// # Settings beyond the common ones
+//
+// api_key is "client_id:secret" of the REST app. webhook_secrets are the ids of its
+// webhooks, which take part in the signature, newest first; written api:ID, deliveries
+// are verified by PayPal's verify-webhook-signature call instead of the certificate.
+// key_life must not be longer than 6 hours.
+package paypal
