@@ -26,6 +26,11 @@ type report struct {
 	TheirsOnly      []string       `json:"theirs_only"` // charges at a provider under no reference of ours: shown, never invented as payments
 	Unaudited       []string       `json:"unaudited"`   // providers whose ledger could not be read, and why
 	Unsettled       []string       `json:"unsettled,omitempty"`
+
+	Refunds           map[string]int `json:"refunds_by_status"`
+	ProviderRefunds   int            `json:"provider_refunds"`    // successful refunds in the providers' ledgers
+	RefundFindings    []string       `json:"refund_findings"`     // refunds made twice, lost, or over other money than ours; sums that cannot be
+	RefundsTheirsOnly []string       `json:"refunds_theirs_only"` // refunds at a provider that we have not heard of: shown
 }
 
 type webhookReport struct {
@@ -39,7 +44,7 @@ type webhookReport struct {
 // clean reports whether nothing was found. A ledger that could not be read is a
 // finding: an audit that did not look proves nothing.
 func (r report) clean() bool {
-	return len(r.DoubleCharged)+len(r.Lost)+len(r.Mismatched)+len(r.WalletDrift)+len(r.Stuck)+len(r.Unaudited)+len(r.Unsettled) == 0
+	return len(r.DoubleCharged)+len(r.Lost)+len(r.Mismatched)+len(r.WalletDrift)+len(r.Stuck)+len(r.Unaudited)+len(r.Unsettled)+len(r.RefundFindings) == 0
 }
 
 // write prints the report to path, "-" being out.

@@ -60,6 +60,7 @@ func (a *app) verify(ctx context.Context) (report, error) {
 		BreakerOpened: books.BreakerOpened, BreakerClosed: books.BreakerClosed,
 		Webhooks: webhookReport(books.Webhooks), MaxWireSends: books.MaxWireSends,
 		TheirsOnly: []string{}, Unaudited: []string{},
+		Refunds: books.OperationsByStatus, RefundFindings: nonNil(books.Refunds), RefundsTheirsOnly: []string{},
 	}
 	ledgers := map[string]ledger{}
 	for _, p := range a.cfg.providers {
@@ -69,16 +70,25 @@ func (a *app) verify(ctx context.Context) (report, error) {
 			continue
 		}
 		ledgers[p.Name] = l
-		for _, objects := range l {
+		for _, objects := range l.charges {
 			r.ProviderCharges += len(objects)
 		}
 	}
-	err = a.compare(ctx, &r, ledgers)
+	if err := a.compare(ctx, &r, ledgers); err != nil {
+		return r, err
+	}
+	err = a.compareRefunds(ctx, &r, ledgers)
 	return r, err
 }
 
-// ledger is a provider's successful charges by our reference.
-type ledger map[string][]provider.Object
+// charges are a provider's successful charges by our reference.
+type charges map[string][]provider.Object
+
+// ledger is what a provider did: its successful charges and refunds.
+type ledger struct {
+	charges charges
+	refunds refundLedger
+}
 
 func (a *app) compare(ctx context.Context, r *report, ledgers map[string]ledger) error {
 	ours := map[string]map[string]bool{}
@@ -92,7 +102,7 @@ func (a *app) compare(ctx context.Context, r *report, ledgers map[string]ledger)
 			ours[p.Provider] = map[string]bool{}
 		}
 		ours[p.Provider][p.ID.String()] = true
-		if finding(p, l[p.ID.String()]) != "" {
+		if finding(p, l.charges[p.ID.String()]) != "" {
 			recheck = append(recheck, p)
 		}
 		return nil
@@ -101,7 +111,7 @@ func (a *app) compare(ctx context.Context, r *report, ledgers map[string]ledger)
 		return err
 	}
 	for name, l := range ledgers {
-		r.ledgerOnly(name, l, ours[name])
+		r.ledgerOnly(name, l.charges, ours[name])
 	}
 	return a.recheck(ctx, r, recheck)
 }
@@ -109,7 +119,7 @@ func (a *app) compare(ctx context.Context, r *report, ledgers map[string]ledger)
 // ledgerOnly reports what a provider's ledger shows by itself: references charged
 // twice, and charges under no reference of ours. Charges without any reference are
 // strangers, each its own; they are not one reference charged many times.
-func (r *report) ledgerOnly(name string, l ledger, ours map[string]bool) {
+func (r *report) ledgerOnly(name string, l charges, ours map[string]bool) {
 	for ref, objects := range l {
 		if ref != "" && len(objects) > 1 {
 			r.DoubleCharged = append(r.DoubleCharged, fmt.Sprintf("%s at %s: %d successful charges", ref, name, len(objects)))
@@ -134,7 +144,7 @@ func (a *app) recheck(ctx context.Context, r *report, suspects []store.Payment) 
 		if err != nil {
 			return err
 		}
-		if fresh[p.Provider] == nil {
+		if _, read := fresh[p.Provider]; !read {
 			settings, _ := a.settings(p.Provider)
 			l, err := a.readLedger(ctx, settings)
 			if err != nil {
@@ -143,7 +153,7 @@ func (a *app) recheck(ctx context.Context, r *report, suspects []store.Payment) 
 			}
 			fresh[p.Provider] = l
 		}
-		switch f := finding(p, fresh[p.Provider][p.ID.String()]); {
+		switch f := finding(p, fresh[p.Provider].charges[p.ID.String()]); {
 		case f == "":
 		case p.Status == store.Succeeded:
 			r.Mismatched = append(r.Mismatched, p.ID.String()+": "+f)
@@ -191,17 +201,18 @@ func (a *app) readLedger(ctx context.Context, p provider.Settings) (ledger, erro
 	}
 	adapter, ok := a.registry.Get(p.Name)
 	if !ok || !adapter.Capabilities().Listing {
-		return nil, errors.New("the provider cannot list its charges")
+		return ledger{}, errors.New("the provider cannot list its charges")
 	}
-	l := ledger{}
+	l := ledger{charges: charges{}}
 	q := provider.ListQuery{To: time.Now().Add(time.Minute), Limit: 200}
 	for {
 		page, err := adapter.List(ctx, q)
 		if err != nil {
-			return nil, err
+			return ledger{}, err
 		}
 		for _, o := range page.Objects {
-			l.add(o)
+			l.charges.add(o)
+			l.refunds.add(o)
 		}
 		if page.Next == "" {
 			return l, nil
@@ -210,8 +221,8 @@ func (a *app) readLedger(ctx context.Context, p provider.Settings) (ledger, erro
 	}
 }
 
-func (l ledger) add(o provider.Object) {
-	if o.Outcome == provider.Succeeded {
+func (l charges) add(o provider.Object) {
+	if o.Kind == provider.ObjectCharge && o.Outcome == provider.Succeeded {
 		l[o.Reference] = append(l[o.Reference], o)
 	}
 }
@@ -221,31 +232,47 @@ func readLedgerURL(ctx context.Context, url string) (ledger, error) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, err
+		return ledger{}, err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, err
+		return ledger{}, err
 	}
 	defer func() { _, _ = io.Copy(io.Discard, resp.Body); _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the ledger answered %s", resp.Status)
+		return ledger{}, fmt.Errorf("the ledger answered %s", resp.Status)
 	}
 	var rows []struct {
-		ID, Reference, Status, Currency string
-		Amount                          int64
+		ledgerRow
+		Refunds []ledgerRow
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&rows); err != nil {
-		return nil, fmt.Errorf("reading the ledger: %w", err)
+		return ledger{}, fmt.Errorf("reading the ledger: %w", err)
 	}
-	l := ledger{}
+	l := ledger{charges: charges{}, refunds: refundLedger{whole: true}}
 	for _, row := range rows {
-		if row.Status == string(provider.Succeeded) {
-			l.add(provider.Object{ID: row.ID, Reference: row.Reference, Outcome: provider.Succeeded,
-				Money: provider.Money{Amount: row.Amount, Currency: row.Currency}})
+		l.charges.add(row.object())
+		for _, back := range row.Refunds {
+			o := back.object()
+			o.Kind, o.Child.ChargeID = provider.ObjectRefund, row.ID
+			l.refunds.add(o)
 		}
 	}
 	return l, nil
+}
+
+// ledgerRow is one charge or refund of the simulator's ledger.
+type ledgerRow struct {
+	ID, Reference, Status, Currency string
+	Amount                          int64
+}
+
+func (r ledgerRow) object() provider.Object {
+	o := provider.Object{ID: r.ID, Reference: r.Reference, Money: provider.Money{Amount: r.Amount, Currency: r.Currency}}
+	if r.Status == string(provider.Succeeded) {
+		o.Outcome = provider.Succeeded
+	}
+	return o
 }
 
 func nonNil(s []string) []string {

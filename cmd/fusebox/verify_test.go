@@ -18,7 +18,7 @@ func taken(id, ref string, amount int64) provider.Object {
 // without a reference are strangers, however many there are.
 func TestVerifyReadsALedger(t *testing.T) {
 	t.Parallel()
-	l := ledger{}
+	l := charges{}
 	for _, o := range []provider.Object{taken("a", "ours", 1), taken("b", "twice", 1), taken("c", "twice", 1), taken("d", "", 1), taken("e", "", 1)} {
 		l.add(o)
 	}

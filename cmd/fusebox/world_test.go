@@ -265,7 +265,7 @@ func (w *world) charges(name string, id uuid.UUID) int {
 	w.t.Helper()
 	l, err := readLedgerURL(context.Background(), w.provider(name).settings.LedgerURL)
 	require.NoError(w.t, err)
-	return len(l[id.String()])
+	return len(l.charges[id.String()])
 }
 
 // clean audits the books with the real command.
