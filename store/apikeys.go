@@ -26,12 +26,13 @@ type Scope string
 
 // Scopes.
 const (
-	ScopePayments Scope = "payments" // payments and wallets
+	ScopePayments Scope = "payments" // payments and wallets, and reading refunds
+	ScopeRefunds  Scope = "refunds"  // give money back
 	ScopeCircuits Scope = "circuits" // see circuits and operate them
 )
 
 // Scopes lists them.
-var Scopes = []Scope{ScopePayments, ScopeCircuits}
+var Scopes = []Scope{ScopePayments, ScopeRefunds, ScopeCircuits}
 
 // APIKey is a machine client. Its id scopes the client's idempotency keys. The
 // secret is known only at creation.
@@ -76,7 +77,7 @@ func hashAPISecret(secret string) []byte {
 func checkScopes(asked []Scope) ([]Scope, error) {
 	for _, scope := range asked {
 		if !slices.Contains(Scopes, scope) {
-			return nil, &provider.FieldError{Field: "scope", Reason: fmt.Sprintf("%q is not payments or circuits", string(scope))}
+			return nil, &provider.FieldError{Field: "scope", Reason: fmt.Sprintf("%q is not payments, refunds or circuits", string(scope))}
 		}
 	}
 	var out []Scope

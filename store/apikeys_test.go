@@ -113,7 +113,7 @@ func TestAPIKeyScopes(t *testing.T) {
 	require.Equal(t, []store.Scope{store.ScopePayments}, k.Scopes)
 	require.True(t, k.Allows(store.ScopePayments))
 	require.False(t, k.Allows(store.ScopeCircuits))
-	k, err = add(store.ScopeCircuits, store.ScopePayments, store.ScopeCircuits)
+	k, err = add(store.ScopeCircuits, store.ScopePayments, store.ScopeRefunds, store.ScopeCircuits)
 	require.NoError(t, err)
 	require.Equal(t, store.Scopes, k.Scopes)
 	keys, err := p.ListAPIKeys(t.Context())

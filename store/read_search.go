@@ -28,8 +28,8 @@ func (f Found) Total() int {
 	return len(f.Payments) + len(f.Webhooks) + len(f.Wallets) + len(f.Runs)
 }
 
-// Search looks a text up as payment id, order reference, provider id, idempotency key,
-// operation key, provider request id, event id, wallet, run, or exact amount; amounts
+// Search looks a text up as payment id, order reference, provider id, id of a refund (ours
+// or the provider's) or dispute, idempotency key, operation key, provider request id, event id, wallet, run, or exact amount; amounts
 // holds what the text means as money. Every look-up is by whole value on an index, and
 // order references by their beginning.
 func (s *Store) Search(ctx context.Context, text string, amounts []provider.Money) (Found, error) {
@@ -80,6 +80,9 @@ func (f *Found) searchPayments(ctx context.Context, tx pgx.Tx, text string, id u
 			UNION SELECT id FROM payments WHERE provider_payment_id = $2
 			UNION SELECT id FROM payments WHERE idempotency_key = $2
 			UNION SELECT payment_id FROM provider_objects WHERE object_id = $2 AND payment_id IS NOT NULL
+			UNION SELECT payment_id FROM operations WHERE id = $1
+			UNION SELECT payment_id FROM operations WHERE provider_object_id = $2
+			UNION SELECT payment_id FROM disputes WHERE dispute_id = $2
 			UNION SELECT payment_id FROM attempts WHERE operation_key = $2 OR provider_request_id = $2
 			UNION (SELECT id FROM payments WHERE (amount, currency) IN (SELECT * FROM unnest($4::bigint[], $5::text[])) ORDER BY id DESC LIMIT $6)
 		) ORDER BY id DESC LIMIT $6`, id, text, likePrefix(text), minor, currencies, SearchLimit+1)

@@ -142,9 +142,17 @@ func (s *Server) listPayments(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	ids := make([]uuid.UUID, len(list))
+	for i, p := range list {
+		ids[i] = p.ID
+	}
+	figures, err := s.cfg.Store.RefundTotals(c.Request().Context(), ids)
+	if err != nil {
+		return err
+	}
 	out, next := make([]paymentJSON, len(list)), (*string)(nil)
 	for i, p := range list {
-		out[i] = s.paymentJSON(p)
+		out[i] = s.paymentJSON(p, figures[p.ID])
 	}
 	if more {
 		cursor := list[len(list)-1].ID.String()

@@ -13,7 +13,7 @@ import (
 	"fusebox/store"
 )
 
-// paymentJSON is a payment as the API shows it. The amount is in minor units.
+// paymentJSON is a payment as the API shows it. Amounts are in minor units.
 type paymentJSON struct {
 	ID                uuid.UUID    `json:"id"`
 	OrderRef          string       `json:"order_ref"`
@@ -28,14 +28,18 @@ type paymentJSON struct {
 	CreatedAt         string       `json:"created_at"`
 	UpdatedAt         string       `json:"updated_at"`
 	TimelineURL       string       `json:"timeline_url"`
+	Captured          int64        `json:"captured"`
+	Refunded          int64        `json:"refunded"`   // given back for sure
+	Refundable        int64        `json:"refundable"` // captured less all refunds that are not failed
 }
 
-func (s *Server) paymentJSON(p store.Payment) paymentJSON {
+func (s *Server) paymentJSON(p store.Payment, f store.Refundable) paymentJSON {
 	out := paymentJSON{
 		ID: p.ID, OrderRef: p.OrderRef, Provider: p.Provider, Amount: p.Amount, Currency: p.Currency,
 		Status: p.Status, StatusReason: p.StatusReason, NeedsReview: p.NeedsReview,
 		NextCheckAt: apiTimePtr(p.NextCheckAt), CreatedAt: apiTime(p.CreatedAt), UpdatedAt: apiTime(p.UpdatedAt),
 		TimelineURL: s.apiURL("/payments/" + p.ID.String() + "/timeline"),
+		Captured:    f.Captured, Refunded: f.Refunded, Refundable: f.Refundable,
 	}
 	if p.ProviderPaymentID != "" {
 		out.ProviderPaymentID = &p.ProviderPaymentID
@@ -82,11 +86,15 @@ func (s *Server) createPayment(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	var figures store.Refundable // of a new payment: nothing yet
 	if made.Replayed {
 		c.Response().Header().Set("Idempotent-Replayed", "true")
+		if figures, err = s.cfg.Store.Refundable(c.Request().Context(), made.Payment.ID); err != nil {
+			return err
+		}
 	}
 	c.Response().Header().Set(echo.HeaderLocation, s.apiURL("/payments/"+made.Payment.ID.String()))
-	return answer(c, http.StatusAccepted, s.paymentJSON(made.Payment))
+	return answer(c, http.StatusAccepted, s.paymentJSON(made.Payment, figures))
 }
 
 // insertPayment creates n. When another request is creating a payment under the same
@@ -182,7 +190,11 @@ func (s *Server) getPayment(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return answer(c, http.StatusOK, s.paymentJSON(p))
+	f, err := s.cfg.Store.Refundable(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	return answer(c, http.StatusOK, s.paymentJSON(p, f))
 }
 
 // eventJSON is one entry of a payment's timeline.

@@ -38,7 +38,8 @@ func TestCreatePaymentAnswersAtOnce(t *testing.T) {
 		keys = append(keys, k)
 	}
 	require.ElementsMatch(t, []string{"id", "order_ref", "provider", "amount", "currency", "status", "status_reason", "needs_review",
-		"provider_payment_id", "next_check_at", "created_at", "updated_at", "timeline_url"}, keys)
+		"provider_payment_id", "next_check_at", "created_at", "updated_at", "timeline_url",
+		"captured", "refunded", "refundable"}, keys)
 	require.Equal(t, "pending", got["status"])
 	require.InDelta(t, 4900, got["amount"], 0)
 	require.Equal(t, []any{}, got["needs_review"])

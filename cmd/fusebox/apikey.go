@@ -20,7 +20,7 @@ func apiKeyCommand(ctx context.Context, args []string, out io.Writer) error {
 	}
 	fs := newFlags("apikey "+args[0], "")
 	name := fs.String("name", "", "add: what the key is for")
-	scopes := fs.String("scope", string(store.ScopePayments), "add: what the key may be used for: payments, circuits, or both with a comma")
+	scopes := fs.String("scope", string(store.ScopePayments), "add: what the key may be used for: payments, refunds, circuits; several with commas")
 	id := fs.String("id", "", "revoke: the key's id, from list")
 	if err := fs.Parse(args[1:]); err != nil {
 		return err

@@ -172,5 +172,5 @@ func TestAPIKeyScopesFromTheShell(t *testing.T) {
 	require.Contains(t, s.ok("apikey", "add", "--name", "runbook", "--scope", "circuits, payments"), "for payments,circuits; shown once")
 	require.Regexp(t, `(?m) runbook +fbk_\S+ +payments,circuits +`, s.ok("apikey", "list"))
 	err := run(t.Context(), []string{"apikey", "add", "--name", "x", "--scope", "admin"}, io.Discard)
-	require.ErrorContains(t, err, `"admin" is not payments or circuits`)
+	require.ErrorContains(t, err, `"admin" is not payments, refunds or circuits`)
 }
