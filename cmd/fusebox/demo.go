@@ -275,9 +275,10 @@ Fusebox demo is running.
   Checkout  %s/checkout
   API key   %s
 
-Five simulated providers take payments: steady, flaky (every fault), outage (first its
-charges fail, then all of it, then it is back), nokeys, nostatus. Break them yourself:
-"Break something" in the console. Stop with Ctrl-C; nothing is kept.
+Six simulated providers take payments: steady, flaky (every fault), stripe (the same
+through Stripe's API), outage (first its charges fail, then all of it, then it is back),
+nokeys, nostatus. Break them yourself: "Break something" in the console. Stop with
+Ctrl-C; nothing is kept.
 `, d.url, d.email, d.password, d.url, d.apiKey)
 	return err
 }
@@ -350,6 +351,14 @@ func (d *demo) awaitSettled(ctx context.Context) ([]string, error) {
 			}
 			return nil
 		})
+		if err == nil {
+			err = d.app.store.EachRefund(ctx, func(o store.Operation) error {
+				if !o.Status.Final() {
+					open = append(open, fmt.Sprintf("%s %s at %s is %s (%s)", o.Kind, o.ID, o.Provider, o.Status, o.StatusReason))
+				}
+				return nil
+			})
+		}
 		if err != nil || len(open) == 0 || time.Now().After(deadline) {
 			return open, err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 // configured for it.
 type demoProvider struct {
 	name   string
+	kind   string // adapter; default gateway
 	faults simulator.Faults
 	// noKeys and noStatusAPI are what the provider lacks.
 	noKeys, noStatusAPI bool
@@ -22,7 +24,7 @@ type demoProvider struct {
 	settings            provider.Settings
 }
 
-// demoProviders are the five the demo runs. Their names say what to expect.
+// demoProviders are the six the demo runs. Their names say what to expect.
 func demoProviders() []*demoProvider {
 	flaky := simulator.Settling()
 	flaky.Timing = demoTiming()
@@ -30,6 +32,8 @@ func demoProviders() []*demoProvider {
 		{name: "steady", faults: timed(simulator.Healthy())},
 		{name: "flaky", faults: flaky},
 		{name: "outage", faults: timed(simulator.Healthy())},
+		// The same faults through Stripe's API and its adapter.
+		{name: "stripe", kind: "stripe", faults: flaky},
 		// Without keys nothing may be resent before a lookup by reference.
 		{name: "nokeys", noKeys: true, faults: timed(simulator.Healthy().
 			With(simulator.ChargedThenCut, 0.05).With(simulator.ChargedThen502, 0.05).
@@ -60,7 +64,7 @@ func demoTiming() simulator.Timing {
 
 // start runs the provider on listeners of its own.
 func (p *demoProvider) start(ctx context.Context, dir, webhookURL string, seed uint64, log *slog.Logger) error {
-	apiKey, secret := randomSecret(), randomSecret()
+	apiKey, secret := "sk_test_"+randomSecret(), randomSecret() // as Stripe's look; the others take any
 	sim, err := simulator.Start(ctx, simulator.Options{
 		Name: p.name, Listen: "127.0.0.1:0", ControlListen: "127.0.0.1:0",
 		LedgerPath: filepath.Join(dir, p.name+".jsonl"), APIKey: apiKey,
@@ -78,7 +82,7 @@ func (p *demoProvider) start(ctx context.Context, dir, webhookURL string, seed u
 // demoSettings has the pace of a demo: seconds where production has minutes.
 func (p *demoProvider) demoSettings(sim *simulator.Server, apiKey, secret string) provider.Settings {
 	s := provider.Settings{
-		Name: p.name, Kind: "gateway", BaseURL: sim.URL(), APIKey: apiKey,
+		Name: p.name, Kind: cmp.Or(p.kind, "gateway"), BaseURL: sim.URL(), APIKey: apiKey,
 		WebhookSecrets: []string{secret}, LedgerURL: sim.ControlURL() + "/_sim/ledger",
 		NoKeys: p.noKeys, NoStatusAPI: p.noStatusAPI,
 		ConnectTimeout: 500 * time.Millisecond, AnswerTimeout: 1500 * time.Millisecond,

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+
+	"fusebox/store"
 )
 
 // report is what demo and verify print: one JSON object. Every list names what is
@@ -31,6 +33,26 @@ type report struct {
 	ProviderRefunds   int            `json:"provider_refunds"`    // successful refunds in the providers' ledgers
 	RefundFindings    []string       `json:"refund_findings"`     // refunds made twice, lost, or over other money than ours; sums that cannot be
 	RefundsTheirsOnly []string       `json:"refunds_theirs_only"` // refunds at a provider that we have not heard of: shown
+
+	ByProvider map[string]providerReport `json:"by_provider"` // of those whose ledger was read
+}
+
+// providerReport is one provider's part.
+type providerReport struct {
+	Kind            string         `json:"kind"` // adapter
+	Payments        int            `json:"payments"`
+	ByStatus        map[string]int `json:"by_status"`
+	ProviderCharges int            `json:"provider_charges"`
+	UnknownSeen     int            `json:"unknown_seen"`
+}
+
+func (r providerReport) with(p store.Payment) providerReport {
+	r.Payments++
+	r.ByStatus[string(p.Status)]++
+	if p.UnknownSeen {
+		r.UnknownSeen++
+	}
+	return r
 }
 
 type webhookReport struct {

@@ -61,6 +61,7 @@ func (a *app) verify(ctx context.Context) (report, error) {
 		Webhooks: webhookReport(books.Webhooks), MaxWireSends: books.MaxWireSends,
 		TheirsOnly: []string{}, Unaudited: []string{},
 		Refunds: books.OperationsByStatus, RefundFindings: nonNil(books.Refunds), RefundsTheirsOnly: []string{},
+		ByProvider: map[string]providerReport{},
 	}
 	ledgers := map[string]ledger{}
 	for _, p := range a.cfg.providers {
@@ -70,9 +71,12 @@ func (a *app) verify(ctx context.Context) (report, error) {
 			continue
 		}
 		ledgers[p.Name] = l
+		of := providerReport{Kind: p.Kind, ByStatus: map[string]int{}}
 		for _, objects := range l.charges {
-			r.ProviderCharges += len(objects)
+			of.ProviderCharges += len(objects)
 		}
+		r.ByProvider[p.Name] = of
+		r.ProviderCharges += of.ProviderCharges
 	}
 	if err := a.compare(ctx, &r, ledgers); err != nil {
 		return r, err
@@ -102,6 +106,7 @@ func (a *app) compare(ctx context.Context, r *report, ledgers map[string]ledger)
 			ours[p.Provider] = map[string]bool{}
 		}
 		ours[p.Provider][p.ID.String()] = true
+		r.ByProvider[p.Provider] = r.ByProvider[p.Provider].with(p)
 		if finding(p, l.charges[p.ID.String()]) != "" {
 			recheck = append(recheck, p)
 		}
