@@ -67,6 +67,8 @@ type Capabilities struct {
 
 	Operations []OperationKind // what can be done to a charge; the adapter is an Operator when there is any
 	Disputes   bool            // the provider sends events about disputes
+	// ListsRefunds: the list holds every refund beside the charges.
+	ListsRefunds bool
 }
 
 // Has reports whether w is among the declared ways.

@@ -70,7 +70,8 @@
 //	                                       200 {"data":[…],"next":"cursor or empty"}, oldest first,
 //	                                       created_from inclusive, created_to exclusive, limit ≤ 200
 //
-//	GET /refunds/{id}, GET /refunds?…      the same questions about refunds
+//	GET /refunds/{id}, GET /refunds?…      the same questions about refunds; a provider without
+//	                                       refunds answers 404 or 405
 //
 // The filtered lists answer in one page. An answer names its reference and, at a
 // provider with keys, its idempotency_key; one that names another payment than the one

@@ -210,13 +210,13 @@ func (f *fake) listRefunds(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	all := f.ask == providertest.AskAll
 	f.mu.Unlock()
-	data := []map[string]any{}
+	var hits []map[string]any
 	for _, o := range f.BookedOperations() {
 		if all || matches(r.URL.Query().Get, o) {
-			data = append(data, wireRefund(o))
+			hits = append(hits, wireRefund(o))
 		}
 	}
-	reply(w, http.StatusOK, map[string]any{"data": data})
+	replyPage(w, r, hits)
 }
 
 // totals are what the fake says of a charge.

@@ -327,6 +327,11 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 			hits = append(hits, wire(o))
 		}
 	}
+	replyPage(w, r, hits)
+}
+
+func replyPage(w http.ResponseWriter, r *http.Request, hits []map[string]any) {
+	q := r.URL.Query()
 	limit, _ := strconv.Atoi(q.Get("limit"))
 	from, _ := strconv.Atoi(q.Get("cursor"))
 	next := ""

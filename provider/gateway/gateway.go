@@ -67,6 +67,7 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		Ping:            true,
 		Operations:      []provider.OperationKind{provider.OpRefund},
 		Disputes:        true,
+		ListsRefunds:    !a.settings.NoStatusAPI,
 	}
 	switch {
 	case a.settings.NoStatusAPI:

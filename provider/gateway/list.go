@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"fusebox/provider"
@@ -21,18 +22,46 @@ const (
 
 var errNoData = errors.New(`no "data" list`)
 
-// List implements provider.Adapter.
+// Lists a List goes through, one after the other: they begin the cursor of a page.
+const (
+	listPayments = "payments"
+	listRefunds  = "refunds"
+)
+
+// List implements provider.Adapter: the charges, then the refunds.
 func (a *Adapter) List(ctx context.Context, q provider.ListQuery) (provider.Page, error) {
-	call := provider.Call{Method: http.MethodGet, Path: "payments", Query: listQuery(q), Header: a.headers()}
+	list := listPayments
+	switch name, cursor, ok := strings.Cut(q.Cursor, ":"); {
+	case ok && name == listRefunds:
+		list, q.Cursor = listRefunds, cursor
+	case ok && name == listPayments:
+		q.Cursor = cursor
+	}
+	page, err := a.listOf(ctx, list, q)
+	switch {
+	case err != nil:
+	case page.Next != "":
+		page.Next = list + ":" + page.Next
+	case list == listPayments:
+		page.Next = listRefunds + ":"
+	}
+	return page, err
+}
+
+// listOf returns one page of one list.
+func (a *Adapter) listOf(ctx context.Context, list string, q provider.ListQuery) (provider.Page, error) {
+	call := provider.Call{Method: http.MethodGet, Path: list, Query: listQuery(q), Header: a.headers()}
 	ex, _ := a.caller.Ask(ctx, call)
 	var ans provider.LookupAnswer
 	var next string
 	if ex.Status == http.StatusOK && ex.Err == nil {
-		ans, next = readPage(ex.Body)
+		ans, next = readPage(ex.Body, map[string]reader{listPayments: readPayment, listRefunds: readRefund}[list])
 	}
 	reading := provider.ClassifyLookup(ex, ans, true)
 	page := provider.Page{Objects: ans.Objects, Next: next, Health: reading.Health}
 	switch {
+	case list == listRefunds && ex.Err == nil && (ex.Status == http.StatusNotFound || ex.Status == http.StatusMethodNotAllowed):
+		return provider.Page{Health: provider.HealthOK}, nil // a provider without refunds: its list ends with the charges
 	case ex.Status != http.StatusOK || reading.Verdict == provider.LookupNoAnswer:
 		return provider.Page{Health: reading.Health}, listError(a.Name(), reading.Reason, ex.Err, ans.DecodeErr)
 	case next != "" && next == q.Cursor:
@@ -66,9 +95,12 @@ func listQuery(q provider.ListQuery) url.Values {
 	return v
 }
 
-// readPage reads a page. One payment we cannot decode must not stop a sync for good: it
+// reader decodes one object.
+type reader func(raw []byte) (provider.Object, error)
+
+// readPage reads a page. One object we cannot decode must not stop a sync for good: it
 // is listed by its id, without a meaning.
-func readPage(body []byte) (provider.LookupAnswer, string) {
+func readPage(body []byte, read reader) (provider.LookupAnswer, string) {
 	if !json.Valid(body) {
 		return provider.LookupAnswer{Malformed: true}, ""
 	}
@@ -78,7 +110,7 @@ func readPage(body []byte) (provider.LookupAnswer, string) {
 	}
 	var ans provider.LookupAnswer
 	for _, raw := range raws {
-		o, err := pageObject(raw)
+		o, err := pageObject(raw, read)
 		if err != nil {
 			return provider.LookupAnswer{DecodeErr: err}, ""
 		}
@@ -87,17 +119,17 @@ func readPage(body []byte) (provider.LookupAnswer, string) {
 	return ans, next
 }
 
-func pageObject(raw json.RawMessage) (provider.Object, error) {
-	p, err := decodePayment(raw)
-	if err == nil && p.ID != "" {
-		return p.object(raw), nil
+func pageObject(raw json.RawMessage, read reader) (provider.Object, error) {
+	o, err := read(raw)
+	if err == nil && o.ID != "" {
+		return o, nil
 	}
-	o := hint(raw)
-	if o == nil {
-		return provider.Object{}, fmt.Errorf("a payment without an id: %w", errors.Join(err, errID))
+	known := hint(raw)
+	if known == nil {
+		return provider.Object{}, fmt.Errorf("an object without an id: %w", errors.Join(err, errID))
 	}
-	o.Raw = provider.RedactRaw(raw)
-	return *o, nil
+	known.Kind, known.Raw = o.Kind, provider.RedactRaw(raw)
+	return *known, nil
 }
 
 // decodeList reads {"data": […], "next": "…"}; data has to be there, if only empty.

@@ -17,7 +17,7 @@ type question struct {
 	// about reports whether an object is an answer to the question.
 	about func(provider.Object) bool
 	// read decodes one object.
-	read func(raw []byte) (provider.Object, error)
+	read reader
 }
 
 // Lookup implements provider.Adapter. It asks by id when one is known, by key, and by

@@ -189,11 +189,12 @@ func decodeRefund(raw []byte) (refund, error) {
 	return r, nil
 }
 
-// readRefund decodes a refund into the engine's vocabulary.
+// readRefund decodes a refund into the engine's vocabulary. What cannot be decoded is a
+// refund all the same.
 func readRefund(raw []byte) (provider.Object, error) {
 	r, err := decodeRefund(raw)
 	if err != nil {
-		return provider.Object{}, err
+		return provider.Object{Kind: provider.ObjectRefund}, err
 	}
 	return r.object(raw), nil
 }

@@ -131,6 +131,7 @@ func Run(t *testing.T, h Harness) {
 		"RefundLookupAbsent":   testRefundLookupAbsent,
 		"RefundLookupNoAnswer": testRefundLookupNoAnswer,
 		"RefundDuplicates":     testRefundDuplicates,
+		"RefundList":           testRefundList,
 		"RefundEvents":         testRefundEvents,
 		"DisputeEvents":        testDisputeEvents,
 	} {

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -121,5 +122,48 @@ func testRefundDuplicates(t *testing.T, h Harness) {
 		require.Equal(t, provider.LookupFound, got.Verdict, "%+v", got)
 		require.Len(t, got.Objects, 2)
 		require.NotEqual(t, got.Objects[0].ID, got.Objects[1].ID)
+	}
+}
+
+// testRefundList: a list may hold refunds beside charges, so that one whose event was lost
+// is found; each says what it is, and none passes for a charge.
+func testRefundList(t *testing.T, h Harness) {
+	r := h.refunds(t)
+	if !r.Capabilities().Listing {
+		return
+	}
+	require.Equal(t, provider.Succeeded, r.Operate(t.Context(), r.call(t, "op1", "k1")).Outcome)
+	r.fake.BookOperation(r.refund("ref_dashboard", "", provider.Succeeded))
+	booked := map[string]bool{}
+	for _, o := range r.fake.BookedOperations() {
+		booked[o.ID] = true
+	}
+	now := time.Now()
+	q := provider.ListQuery{From: now.Add(-time.Hour), To: now.Add(time.Hour), Limit: 1}
+	var charges []string
+	listed := 0
+	for {
+		page, err := r.List(t.Context(), q)
+		require.NoError(t, err)
+		for _, o := range page.Objects {
+			if o.Kind == provider.ObjectCharge {
+				charges = append(charges, o.ID)
+				continue
+			}
+			require.Equal(t, provider.ObjectRefund, o.Kind)
+			require.True(t, booked[o.ID], o.ID)
+			require.Equal(t, r.charge.ID, o.Child.ChargeID)
+			require.Equal(t, r.money, o.Money)
+			listed++
+		}
+		if page.Next == "" {
+			break
+		}
+		require.NotEqual(t, q.Cursor, page.Next)
+		q.Cursor = page.Next
+	}
+	require.Equal(t, []string{r.charge.ID}, charges)
+	if r.Capabilities().ListsRefunds {
+		require.Equal(t, len(booked), listed, "every refund, ours or not")
 	}
 }

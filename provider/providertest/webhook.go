@@ -15,6 +15,15 @@ func (h Harness) charge() provider.Object {
 	return provider.Object{ID: "pay_1", Reference: "p1", OperationKey: "k1", Outcome: provider.Succeeded, Money: h.Money, CreatedAt: time.Now()}
 }
 
+// BodySigner is a Fake of a provider whose signature stands in the body, over some of its
+// members, and not in a header over all of it.
+type BodySigner interface {
+	// Tampered returns a delivery once for every signed member, with that one changed.
+	Tampered(raw []byte) [][]byte
+	// Unsigned returns a delivery without its signature.
+	Unsigned(raw []byte) []byte
+}
+
 func testSignature(t *testing.T, h Harness) {
 	a, fake := h.New(t)
 	if !a.Capabilities().Webhooks {
@@ -24,6 +33,16 @@ func testSignature(t *testing.T, h Harness) {
 	header, raw := fake.Event("evt_1", h.charge(), now)
 	v := a.Verify(header, raw, now)
 	require.Equal(t, provider.Verification{Verdict: provider.SignatureValid, SecretLabel: "1"}, v)
+
+	if s, ok := fake.(BodySigner); ok {
+		tampered := s.Tampered(raw)
+		require.NotEmpty(t, tampered)
+		for _, other := range tampered {
+			require.Equal(t, provider.SignatureInvalid, a.Verify(header, other, now).Verdict, "%s", other)
+		}
+		require.Equal(t, provider.Verification{Verdict: provider.SignatureMissing}, a.Verify(header, s.Unsigned(raw), now))
+		return
+	}
 
 	tampered := bytes.Clone(raw)
 	tampered[len(tampered)/2] ^= 1

@@ -8,7 +8,7 @@ import (
 // Account is a charge with everything that belongs to it, as the ledger's dump shows it.
 type Account struct {
 	Charge
-	Refunds  []Charge  `json:"refunds,omitempty"`
+	Refunds  []Charge  `json:"refunds"` // never null: an audit can tell "none" from "not said"
 	Disputes []Dispute `json:"disputes,omitempty"`
 }
 
@@ -23,7 +23,7 @@ func (s *Server) Accounts() ([]Account, error) {
 	}
 	var out []Account
 	for _, c := range b.ordered {
-		a := Account{Charge: *c, Disputes: disputes[c.ID]}
+		a := Account{Charge: *c, Refunds: []Charge{}, Disputes: disputes[c.ID]}
 		for _, r := range b.index["refunds of "+c.ID] {
 			a.Refunds = append(a.Refunds, *r)
 		}
