@@ -94,6 +94,9 @@ type Harness struct {
 	// Refundable is the amount of one refund: a part of Money of which at least ten go into
 	// it. Zero means all of Money, for a fake that does not count what is left.
 	Refundable int64
+	// RefundsLater says that the answer to a refund is never more than an acknowledgement:
+	// what became of it is told by event. "succeed" then reads as processing.
+	RefundsLater bool
 	// Secrets are credentials that the adapter was configured with. Whatever a provider
 	// answers, none of them may show in what the adapter returns.
 	Secrets []string

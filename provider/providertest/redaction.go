@@ -49,7 +49,7 @@ func testRedaction(t *testing.T, h Harness) {
 	if !a.Capabilities().Can(provider.OpRefund) {
 		return
 	}
-	r := refunds{a, a.(provider.Operator), nil, provider.Object{ID: "pay_1", Money: h.Money}, h.Money}
+	r := refunds{Adapter: a, Operator: a.(provider.Operator), charge: provider.Object{ID: "pay_1", Money: h.Money}, money: h.Money}
 	requireClean(t, h, r.Operate(t.Context(), r.call(t, "op1", "leak-op")))
 	requireCleanAnswer(t, h, r.LookupOperation(t.Context(), r.query("op1", "leak-op")))
 }
