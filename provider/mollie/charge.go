@@ -29,26 +29,28 @@ func (a *Adapter) post(ctx context.Context, path, key string, body []byte) provi
 	h.Set("Content-Type", "application/json")
 	if !a.settings.NoKeys {
 		if key == "" || len(key) > 255 || !printable(key) {
-			at := a.now()
-			return provider.Exchange{Method: http.MethodPost, Err: &provider.LocalError{Err: errKey}, StartedAt: at, DoneAt: at}
+			return a.unmade(errKey)
 		}
 		h.Set("Idempotency-Key", key)
 	}
 	return a.caller.Do(ctx, provider.Call{Method: http.MethodPost, Path: path, Header: h, Body: body})
 }
 
+// unmade is a money call that cannot be made at all, by a fault of ours.
+func (a *Adapter) unmade(err error) provider.Exchange {
+	at := a.now()
+	return provider.Exchange{Method: http.MethodPost, Err: &provider.LocalError{Err: err}, StartedAt: at, DoneAt: at}
+}
+
 // read is the adapter's reading of a charge's answer. It concludes nothing.
 func (a *Adapter) read(ex provider.Exchange, sent []byte) provider.Answer {
 	ans := status(ex)
-	if !json.Valid(ex.Body) {
-		ans.Malformed, ans.Object = true, hint(ex.Body)
+	if ex.Status >= 400 {
+		readError(&ans, ex.Body)
 		return ans
 	}
-	if ex.Status >= 400 {
-		var e apiError
-		if json.Unmarshal(ex.Body, &e) == nil {
-			ans.Code, ans.Message = clip(e.Title, maxID), e.words()
-		}
+	if !json.Valid(ex.Body) {
+		ans.Malformed, ans.Object = true, hint(ex.Body)
 		return ans
 	}
 	p, err := decode(ex.Body)
@@ -64,6 +66,17 @@ func (a *Adapter) read(ex provider.Exchange, sent []byte) provider.Answer {
 	ans.Message = o.Message
 	ans.Foreign = a.foreign(p, sent)
 	return ans
+}
+
+// readError takes Mollie's words out of an error.
+func readError(ans *provider.Answer, body []byte) {
+	var e apiError
+	switch err := json.Unmarshal(body, &e); {
+	case !json.Valid(body):
+		ans.Malformed = true
+	case err == nil:
+		ans.Code, ans.Message = clip(e.Title, maxID), e.words()
+	}
 }
 
 // status is what Mollie says by the status alone. Its errors carry no codes.

@@ -26,7 +26,8 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			providertest.Run(t, providertest.Harness{
-				Money: m,
+				Money: m, Refundable: m.Amount / 10,
+				Secrets: []string{testKey, testSecret},
 				New: func(t *testing.T) (provider.Adapter, providertest.Fake) {
 					t.Helper()
 					f := newFake(t)

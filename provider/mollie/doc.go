@@ -27,6 +27,13 @@
 // since Mollie can filter by nothing. Absence counts only when that stretch was read
 // whole, in at most ten pages of 250.
 //
+// # A refund
+//
+// POST /v2/payments/{id}/refunds with our operation id in metadata.operation_id and a key
+// of its own. queued, pending and processing are processing, refunded is succeeded,
+// failed and canceled are failed. A payment's refunds are a list of their own, so looking
+// one up reads that list, and one that is not in it is not there.
+//
 // # Webhooks
 //
 // The next generation is signed (X-Mollie-Signature, HMAC-SHA256 of the body in

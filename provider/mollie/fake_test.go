@@ -42,6 +42,7 @@ type fake struct {
 	booked   []provider.Object
 	byKey    map[string]int // key → index in booked
 	page     int            // most payments on a page, whatever was asked for; 0: 250
+	refunds  refundBooks
 }
 
 func newFake(t *testing.T) *fake {
@@ -52,6 +53,9 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("GET /v2/payments", f.list)
 	mux.HandleFunc("GET /v2/payments/{id}", f.get)
 	mux.HandleFunc("GET /v2/methods", f.methods)
+	mux.HandleFunc("POST /v2/payments/{id}/refunds", f.refund)
+	mux.HandleFunc("GET /v2/payments/{id}/refunds", f.listRefunds)
+	mux.HandleFunc("GET /v2/payments/{id}/refunds/{refund}", f.getRefund)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	f.url = srv.URL
@@ -268,7 +272,7 @@ func (f *fake) book(key string, o provider.Object) provider.Object {
 
 func (f *fake) charge(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
+	if err != nil || f.leaks(w) {
 		return
 	}
 	if r.Header.Get("Authorization") != "Bearer "+testKey {
@@ -355,7 +359,7 @@ func (f *fake) misbehave(w http.ResponseWriter, r *http.Request) bool {
 	case providertest.AskCut:
 		panic(http.ErrAbortHandler)
 	default:
-		return false
+		return f.leaks(w)
 	}
 	return true
 }
@@ -366,7 +370,7 @@ func (f *fake) get(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, o := range f.Booked() {
 		if o.ID == r.PathValue("id") {
-			reply(w, http.StatusOK, rendered(o))
+			reply(w, http.StatusOK, f.withTotals(o))
 			return
 		}
 	}
@@ -411,7 +415,7 @@ func (f *fake) answerList(w http.ResponseWriter, all []provider.Object, start, s
 	end := min(start+size, len(all))
 	hits := []map[string]any{}
 	for _, o := range all[start:end] {
-		hits = append(hits, rendered(o))
+		hits = append(hits, f.withTotals(o))
 	}
 	var next any
 	follow := "tr_more"

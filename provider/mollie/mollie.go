@@ -108,6 +108,7 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		Ping:            true,
 		Ways:            []provider.Way{provider.ByID, provider.ByReference},
 		ListPages:       listPages,
+		Operations:      []provider.OperationKind{provider.OpRefund},
 	}
 	if a.settings.NoStatusAPI {
 		c.Ways, c.ListPages = []provider.Way{provider.WebhookOnly}, 0

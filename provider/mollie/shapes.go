@@ -179,28 +179,36 @@ func (e apiError) words() string {
 	return message(cmp.Or(e.Detail, e.Title))
 }
 
-// hint reads the id of a payment that could not be decoded: a whole string under "id" at
-// the top level of as much JSON as there is. It is a hint for a lookup, never evidence.
+// hint is the id of a payment that could not be decoded.
 func hint(body []byte) *provider.Object {
+	if id := firstID(body); isPaymentID(id) {
+		return &provider.Object{ID: id}
+	}
+	return nil
+}
+
+// firstID reads a whole string under "id" at the top level of as much JSON as there is.
+// It is a hint for a lookup, never evidence.
+func firstID(body []byte) string {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil
+		return ""
 	}
 	for dec.More() {
 		name, err := dec.Token()
 		if err != nil {
-			return nil
+			return ""
 		}
 		var value json.RawMessage
 		if dec.Decode(&value) != nil {
-			return nil
+			return ""
 		}
 		var id string
-		if name == "id" && json.Unmarshal(value, &id) == nil && isPaymentID(id) {
-			return &provider.Object{ID: id}
+		if name == "id" && json.Unmarshal(value, &id) == nil {
+			return id
 		}
 	}
-	return nil
+	return ""
 }
 
 // isPaymentID reports whether a text looks like the id of a payment of Mollie's.

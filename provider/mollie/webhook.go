@@ -74,6 +74,10 @@ var eventTypes = map[string]provider.Outcome{
 	"payment.expired":    provider.Failed,
 }
 
+// refundEvents is the beginning of the type of an event about a refund; its last word is
+// the refund's status.
+const refundEvents = "refund."
+
 // event is a next-generation webhook.
 type event struct {
 	Resource  string `json:"resource"`
@@ -107,6 +111,9 @@ func (a *Adapter) Parse(raw []byte) ([]provider.Event, error) {
 		return nil, errEvent
 	}
 	out := provider.Event{Key: e.ID, Type: e.Type, OccurredAt: e.CreatedAt.Time}
+	if word, ok := strings.CutPrefix(e.Type, refundEvents); ok && !e.bare() {
+		return a.refundEvent(out, e, word)
+	}
 	announced, about := eventTypes[e.Type]
 	if !about {
 		return []provider.Event{out}, nil
@@ -124,6 +131,26 @@ func (a *Adapter) Parse(raw []byte) ([]provider.Event, error) {
 	out.Interesting, out.Object = true, p.object(e.Embedded.Entity)
 	if out.Object.Outcome != announced {
 		out.Object.Outcome = "" // type and snapshot contradict each other: for a lookup or a person
+	}
+	return []provider.Event{out}, nil
+}
+
+// refundEvent reads an event about a refund. A word that is not on the list is one for a
+// lookup or a person, like a snapshot that contradicts it.
+func (a *Adapter) refundEvent(out provider.Event, e event, word string) ([]provider.Event, error) {
+	r, err := decodeRefund(e.Embedded.Entity)
+	if err != nil {
+		return nil, err
+	}
+	if r.ID == "" || e.EntityID != "" && e.EntityID != r.ID {
+		return nil, errPayment
+	}
+	if !a.ownMode(r.Mode) {
+		return []provider.Event{out}, nil
+	}
+	out.Interesting, out.Object = true, r.object(e.Embedded.Entity)
+	if r.Status != word {
+		out.Object.Outcome = ""
 	}
 	return []provider.Event{out}, nil
 }

@@ -1,0 +1,270 @@
+package mollie
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"fusebox/provider"
+)
+
+var _ provider.Operator = (*Adapter)(nil)
+
+var (
+	errOperation = errors.New("only refunds are made here")
+	errCharge    = errors.New("the payment's id cannot stand in a path")
+)
+
+// refundRequest is the request for a refund.
+type refundRequest struct {
+	Amount      amount         `json:"amount"`
+	Description string         `json:"description"`
+	Metadata    refundMetadata `json:"metadata"`
+}
+
+// refundMetadata is what Mollie hands back with every answer about a refund.
+type refundMetadata struct {
+	OperationID string `json:"operation_id"`
+	PaymentID   string `json:"payment_id,omitempty"`
+}
+
+// FreezeOperation implements provider.Operator. The same request always gives the same
+// bytes.
+func (a *Adapter) FreezeOperation(r provider.OperationRequest) ([]byte, error) {
+	switch {
+	case r.Kind != provider.OpRefund:
+		return nil, &provider.FieldError{Field: "kind", Reason: errOperation.Error()}
+	case r.OperationID == "" || len(r.OperationID) > maxText:
+		return nil, &provider.FieldError{Field: "reference", Reason: "must have 1 to " + strconv.Itoa(maxText) + " characters"}
+	case !pathSafe(r.ProviderPaymentID):
+		return nil, &provider.FieldError{Field: "provider_payment_id", Reason: errCharge.Error()}
+	case r.Charged != provider.Money{} && (r.Money.Currency != r.Charged.Currency || r.Money.Amount > r.Charged.Amount):
+		return nil, &provider.FieldError{Field: "amount", Reason: "is more than the charge took, or in another currency"}
+	}
+	value, err := provider.WireTable{}.Decimal(r.Money)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(refundRequest{
+		Amount: amount{Currency: r.Money.Currency, Value: value}, Description: "Refund " + clip(r.OperationID, 200),
+		Metadata: refundMetadata{OperationID: r.OperationID, PaymentID: r.PaymentID},
+	})
+}
+
+// Operate implements provider.Operator.
+func (a *Adapter) Operate(ctx context.Context, c provider.OperationCall) provider.Charged {
+	var ex provider.Exchange
+	switch {
+	case c.Kind != provider.OpRefund:
+		ex = a.unmade(errOperation)
+	case !pathSafe(c.ProviderPaymentID):
+		ex = a.unmade(errCharge)
+	default:
+		ex = a.post(ctx, refundsPath(c.ProviderPaymentID), c.Key, c.Body)
+	}
+	ans := a.readRefund(ex, c)
+	out := provider.Charged{Classification: provider.Classify(ex, ans, c.Want), Exchange: ex, Object: ans.Object}
+	out.Exchange.Body = provider.Redact(ex.Body)
+	return out
+}
+
+func refundsPath(paymentID string) string { return paymentsPath + "/" + paymentID + "/refunds" }
+
+// readRefund is the adapter's reading of a refund's answer. It concludes nothing.
+func (a *Adapter) readRefund(ex provider.Exchange, c provider.OperationCall) provider.Answer {
+	ans := status(ex)
+	if ex.Status >= 400 {
+		readError(&ans, ex.Body)
+		return ans
+	}
+	r, err := decodeRefund(ex.Body)
+	switch {
+	case !json.Valid(ex.Body):
+		ans.Malformed, ans.Object = true, refundHint(ex.Body)
+		return ans
+	case err != nil:
+		ans.DecodeErr, ans.Object = err, refundHint(ex.Body)
+		return ans
+	case r.ID == "" && r.Status == "":
+		return ans
+	}
+	o := r.object(ex.Body)
+	ans.Object = &o
+	ans.Foreign = !r.of(c.OperationID, c.ProviderPaymentID) || !a.ownMode(r.Mode)
+	return ans
+}
+
+// refund is Mollie's refund as far as money depends on it.
+type refund struct {
+	Resource  string          `json:"resource"`
+	ID        string          `json:"id"`
+	Mode      string          `json:"mode"`
+	Status    string          `json:"status"`
+	Amount    amount          `json:"amount"`
+	PaymentID string          `json:"paymentId"`
+	Metadata  json.RawMessage `json:"metadata"`
+	CreatedAt stamp           `json:"createdAt"`
+}
+
+// refundOutcomes is Mollie's list of words for a refund.
+var refundOutcomes = map[string]provider.Outcome{
+	"queued":     provider.Processing,
+	"pending":    provider.Processing,
+	"processing": provider.Processing,
+	"refunded":   provider.Succeeded,
+	"failed":     provider.Failed,
+	"canceled":   provider.Failed,
+}
+
+func decodeRefund(raw []byte) (refund, error) {
+	var r refund
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return refund{}, err
+	}
+	switch {
+	case r.Resource != "" && r.Resource != "refund":
+		return refund{}, errors.New("not a refund")
+	case len(r.ID) > maxID || len(r.Status) > maxID || len(r.PaymentID) > maxID:
+		return refund{}, errID
+	}
+	return r, nil
+}
+
+// metadata is ours, if the refund is: one made in Mollie's dashboard has none.
+func (r refund) metadata() (m refundMetadata) {
+	raw := r.Metadata
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		raw = json.RawMessage(text)
+	}
+	if json.Unmarshal(raw, &m) != nil || len(m.OperationID) > maxText || len(m.PaymentID) > maxText {
+		return refundMetadata{}
+	}
+	return m
+}
+
+// of reports whether nothing in a refund says that it is another one's.
+func (r refund) of(operationID, paymentID string) bool {
+	ref := r.metadata().OperationID
+	return (ref == "" || strings.EqualFold(ref, operationID)) && (r.PaymentID == "" || paymentID == "" || r.PaymentID == paymentID)
+}
+
+// object converts a refund to the engine's vocabulary. raw is its own JSON.
+func (r refund) object(raw []byte) provider.Object {
+	m := r.metadata()
+	o := provider.Object{
+		ID: r.ID, Reference: m.OperationID, Status: r.Status, Outcome: refundOutcomes[r.Status],
+		CreatedAt: r.CreatedAt.Time, Raw: provider.RedactRaw(raw), Kind: provider.ObjectRefund,
+		Child: provider.Child{ChargeID: r.PaymentID, PaymentID: m.PaymentID},
+	}
+	money, err := r.Amount.money()
+	if o.Money = money; err != nil {
+		o.Money, o.Outcome = provider.Money{Currency: r.Amount.Currency}, ""
+	}
+	if o.Outcome == provider.Failed {
+		o.Reason = cmp.Or(r.Status, "failed")
+	}
+	return o
+}
+
+// refundHint is the id of a refund that could not be decoded.
+func refundHint(body []byte) *provider.Object {
+	if id := firstID(body); strings.HasPrefix(id, "re_") && pathSafe(id) {
+		return &provider.Object{ID: id, Kind: provider.ObjectRefund}
+	}
+	return nil
+}
+
+// LookupOperation implements provider.Operator. A payment's refunds are a list of their
+// own, so one that is not in it is not there.
+func (a *Adapter) LookupOperation(ctx context.Context, q provider.OperationQuery) provider.LookedUp {
+	l := a.newLookup(ctx, provider.LookupQuery{})
+	if a.settings.NoStatusAPI || q.Kind != provider.OpRefund || !pathSafe(q.ProviderPaymentID) {
+		return l.LookedUp
+	}
+	going := true
+	if pathSafe(q.ProviderOperationID) {
+		going = l.refundByID(q)
+	}
+	if going && q.OperationID != "" {
+		l.refundByReference(q)
+	}
+	return l.conclude()
+}
+
+// refundByID fetches one refund and reports whether to ask on.
+func (l *lookup) refundByID(q provider.OperationQuery) bool {
+	ex, n := l.caller.Ask(l.ctx, l.get(refundsPath(q.ProviderPaymentID)+"/"+q.ProviderOperationID, nil))
+	l.used(ex, n)
+	var ans provider.LookupAnswer
+	if ex.Status == http.StatusOK && ex.Err == nil {
+		r, err := decodeRefund(ex.Body)
+		switch {
+		case !json.Valid(ex.Body):
+			ans.Malformed = true
+		case err != nil:
+			ans.DecodeErr = err
+		case r.ID != q.ProviderOperationID || !r.of(q.OperationID, q.ProviderPaymentID) || !l.ownMode(r.Mode):
+			ans.Ignored = true
+		default:
+			ans.Objects = []provider.Object{r.object(ex.Body)}
+		}
+	}
+	reading := provider.ClassifyLookup(ex, ans, false)
+	l.note(provider.ByID, reading)
+	l.merge(ans.Objects)
+	l.vanished = l.vanished || reading.Reason == provider.ReasonNotFound
+	return reading.Verdict == provider.LookupFound || reading.Reason == provider.ReasonNotFound
+}
+
+// refundByReference reads the payment's refunds.
+func (l *lookup) refundByReference(q provider.OperationQuery) {
+	ex, n := l.caller.Ask(l.ctx, l.get(refundsPath(q.ProviderPaymentID), url.Values{"limit": {strconv.Itoa(pageSize)}}))
+	l.used(ex, n)
+	var ans provider.LookupAnswer
+	if ex.Status == http.StatusOK && ex.Err == nil {
+		ans = l.readRefunds(ex.Body, q)
+	}
+	// A 404 is about the payment, and says nothing of its refunds.
+	reading := provider.ClassifyLookup(ex, ans, ex.Status != http.StatusNotFound)
+	l.note(provider.ByReference, reading)
+	l.merge(ans.Objects)
+	l.absent = reading.Verdict == provider.LookupAbsent && len(l.Objects) == 0
+}
+
+func (l *lookup) readRefunds(body []byte, q provider.OperationQuery) (ans provider.LookupAnswer) {
+	var shell struct {
+		Embedded struct {
+			Refunds *[]json.RawMessage `json:"refunds"`
+		} `json:"_embedded"`
+		Links struct {
+			Next json.RawMessage `json:"next"`
+		} `json:"_links"`
+	}
+	switch err := json.Unmarshal(body, &shell); {
+	case !json.Valid(body):
+		return provider.LookupAnswer{Malformed: true}
+	case err != nil:
+		return provider.LookupAnswer{DecodeErr: err}
+	case shell.Embedded.Refunds == nil:
+		return provider.LookupAnswer{DecodeErr: errors.New(`no "_embedded.refunds" list`)}
+	}
+	ans.More = len(shell.Links.Next) > 0 && string(shell.Links.Next) != "null"
+	for _, raw := range *shell.Embedded.Refunds {
+		r, err := decodeRefund(raw)
+		switch {
+		case err != nil:
+			return provider.LookupAnswer{DecodeErr: err} // ours, perhaps
+		case r.PaymentID != "" && r.PaymentID != q.ProviderPaymentID:
+			return provider.LookupAnswer{Ignored: true}
+		case r.ID != "" && r.metadata().OperationID != "" && r.of(q.OperationID, q.ProviderPaymentID) && l.ownMode(r.Mode):
+			ans.Objects = append(ans.Objects, r.object(raw))
+		}
+	}
+	return ans
+}
