@@ -120,14 +120,14 @@ func decodeOrder(raw []byte) (order, error) {
 
 // reference is our payment id.
 func (o order) reference() string {
-	for _, u := range o.Units {
-		ref := u.CustomID
-		for _, c := range u.Payments.Captures {
-			ref = cmp.Or(ref, c.CustomID)
-		}
-		return ref
+	if len(o.Units) == 0 {
+		return ""
 	}
-	return ""
+	ref := o.Units[0].CustomID
+	for _, c := range o.Units[0].Payments.Captures {
+		ref = cmp.Or(ref, c.CustomID)
+	}
+	return ref
 }
 
 // taken picks the capture that says what became of the order: one that took the money,
@@ -269,12 +269,12 @@ func (e apiError) code() string {
 }
 
 func (e apiError) words() string {
-	text := e.Message
-	for _, d := range e.Details {
-		if text = cmp.Or(d.Description, e.Message); d.Field != "" {
-			text = d.Field + ": " + text
-		}
-		break
+	if len(e.Details) == 0 {
+		return message(e.Message)
+	}
+	text := cmp.Or(e.Details[0].Description, e.Message)
+	if field := e.Details[0].Field; field != "" {
+		text = field + ": " + text
 	}
 	return message(text)
 }
