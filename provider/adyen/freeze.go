@@ -1,0 +1,104 @@
+package adyen
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"fusebox/provider"
+)
+
+// Adyen's limits for texts of ours.
+const (
+	maxReference = 80
+	maxShopper   = 256
+	minShopper   = 3
+	maxOrder     = 1000
+)
+
+// amount is money on Adyen's wire, in its own minor units.
+type amount struct {
+	Currency string `json:"currency"`
+	Value    int64  `json:"value"`
+}
+
+// creation is the request for a payment.
+type creation struct {
+	MerchantAccount string `json:"merchantAccount"`
+	Amount          amount `json:"amount"`
+	Reference       string `json:"reference"`
+	Order           string `json:"merchantOrderReference,omitempty"`
+	Method          method `json:"paymentMethod"`
+	Shopper         string `json:"shopperReference"`
+	Interaction     string `json:"shopperInteraction"`
+	Model           string `json:"recurringProcessingModel"`
+	ReturnURL       string `json:"returnUrl,omitempty"`
+}
+
+// method is a token that Adyen keeps for us.
+type method struct {
+	Type   string `json:"type"`
+	Stored string `json:"storedPaymentMethodId"`
+}
+
+// cards is the type of a token that names none.
+const cards = "scheme"
+
+// Freeze implements provider.Adapter. The same request always gives the same bytes. The
+// customer's name and address stay with us: Adyen knows its shopper by a reference. A
+// token of another type than a card's has the type in front: "sepadirectdebit:8415…".
+func (a *Adapter) Freeze(r provider.ChargeRequest) ([]byte, error) {
+	n, err := wire.Units(r.Money)
+	if err != nil {
+		return nil, err
+	}
+	m := method{Type: cards, Stored: r.PaymentMethod}
+	if kind, token, ok := strings.Cut(r.PaymentMethod, ":"); ok {
+		m = method{Type: kind, Stored: token}
+	}
+	if err := check(r, m); err != nil {
+		return nil, err
+	}
+	return json.Marshal(creation{
+		MerchantAccount: a.account,
+		Amount:          amount{Currency: r.Money.Currency, Value: n},
+		Reference:       r.PaymentID,
+		Order:           r.OrderRef,
+		Method:          m,
+		Shopper:         r.CustomerID,
+		Interaction:     "ContAuth",
+		Model:           "UnscheduledCardOnFile",
+		ReturnURL:       a.returnURL,
+	})
+}
+
+// check refuses what Adyen would refuse, and what could not be found again.
+func check(r provider.ChargeRequest, m method) error {
+	refuse := func(field, reason string) error { return &provider.FieldError{Field: field, Reason: reason} }
+	switch {
+	case r.PaymentID == "" || len(r.PaymentID) > maxReference || !unambiguous(r.PaymentID):
+		return refuse("reference", fmt.Sprintf("must have 1 to %d printable characters, no colon and no backslash", maxReference))
+	case !fits(m.Stored) || m.Type == "" || !printable(m.Type):
+		return refuse("metadata.payment_method", "is required: Adyen charges a stored token")
+	case len(r.CustomerID) < minShopper || len(r.CustomerID) > maxShopper || !printable(r.CustomerID):
+		return refuse("metadata.customer_id", fmt.Sprintf("must be the shopperReference the token was stored under, %d to %d characters", minShopper, maxShopper))
+	case utf8.RuneCountInString(r.OrderRef) > maxOrder:
+		return refuse("order_ref", fmt.Sprintf("must have at most %d characters", maxOrder))
+	}
+	return nil
+}
+
+// maxID caps ids, codes and words of Adyen's.
+const maxID = 100
+
+// fits reports whether s can be an id or a word of Adyen's.
+func fits(s string) bool { return s != "" && len(s) <= maxID && printable(s) }
+
+// printable reports whether s is ASCII without spaces.
+func printable(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r < 0x21 || r > 0x7e }) < 0
+}
+
+// unambiguous reports whether s reads the same whichever way signed fields are joined.
+func unambiguous(s string) bool { return printable(s) && !strings.ContainsAny(s, `:\`) }

@@ -1,0 +1,68 @@
+package adyen
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fusebox/provider"
+)
+
+// encoded is the signature over a text under the adapter's first key.
+func encoded(a *Adapter, words string) string {
+	return base64.StdEncoding.EncodeToString(sign(a.keys[0], words))
+}
+
+func fuzzed(t testing.TB) *Adapter {
+	t.Helper()
+	a, err := New(provider.Settings{Name: "adyen", BaseURL: "http://127.0.0.1:1", APIKey: "k", WebhookSecrets: []string{testHMAC}, Account: testAccount}, Options{})
+	require.NoError(t, err)
+	return a
+}
+
+// FuzzNotification: whatever arrives, parsing neither panics nor believes what Verify
+// did not read, and a valid delivery can be parsed.
+func FuzzNotification(f *testing.F) {
+	f.Add(notify(testHMAC, about("AUTHORISATION", "true")))
+	f.Add(notify(testHMAC, about("REFUND", "false"), about("CHARGEBACK", "true")))
+	f.Add([]byte(`{"live":true,"notificationItems":[{"NotificationRequestItem":{"pspReference":"a","eventCode":"b","success":true,"amount":null}}]}`))
+	f.Add([]byte(`{"notificationItems":[{"NotificationRequestItem":{"pspReference":"a","eventCode":"b","success":"true","additionalData":{"hmacSignature":"ipnxGCaUZ4l8TUW75a71/ghd2Fe5ffvX0pV4TLTntIc="}}}]}`))
+	a := fuzzed(f)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		events, err := a.Parse(raw)
+		v := a.Verify(nil, raw, noon)
+		if err != nil {
+			require.Equal(t, provider.SignatureMissing, v.Verdict)
+			return
+		}
+		require.NotEmpty(t, events)
+		for _, e := range events {
+			require.NotEmpty(t, e.Key)
+			if e.Interesting {
+				require.NotEmpty(t, e.Object.ID)
+				require.False(t, bytes.Contains(e.Object.Raw, []byte(`additionalData"`)) && bytes.Contains(e.Object.Raw, []byte("hmacSignature")))
+			}
+			require.LessOrEqual(t, e.Object.Money.Amount, provider.MaxAmount*1000)
+			require.GreaterOrEqual(t, e.Object.Money.Amount, int64(0))
+		}
+	})
+}
+
+// FuzzSignedFields: two items with one plain signature are the same item, unless both
+// are ambiguous.
+func FuzzSignedFields(f *testing.F) {
+	f.Add("PSP1", "", "Shop", "a:b", "PSP1:", "Shop", "a", "b")
+	f.Add("a", "b", "c", "d", "a", "b", "c", "d")
+	f.Add(`a\`, ":b", "c", "d", "a", `\:b`, "c", "d")
+	f.Fuzz(func(t *testing.T, p1, o1, a1, r1, p2, o2, a2, r2 string) {
+		x := item{PSP: p1, Original: o1, Account: a1, Reference: r1, Code: "CAPTURE", Success: "true"}
+		y := item{PSP: p2, Original: o2, Account: a2, Reference: r2, Code: "CAPTURE", Success: "true"}
+		same := strings.Join(x.fields(), "\x00") == strings.Join(y.fields(), "\x00")
+		if !x.ambiguous() && !y.ambiguous() {
+			require.Equal(t, same, x.signed()[0] == y.signed()[0])
+		}
+	})
+}
