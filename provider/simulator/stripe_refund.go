@@ -40,13 +40,16 @@ func (s *Server) readStripeRefund(body []byte) (chargeRequest, *stripeError) {
 		return req, badParam("payment_intent", "resource_missing", "No such payment_intent: '"+req.of+"'")
 	}
 	req.Currency = parent.Currency
-	return req, readRefundAmount(form, &req, parent)
+	return req, s.readRefundAmount(form, &req, parent)
 }
 
 // readRefundAmount reads the amount; without one, everything that is left is refunded.
-func readRefundAmount(form url.Values, req *chargeRequest, parent Charge) *stripeError {
+func (s *Server) readRefundAmount(form url.Values, req *chargeRequest, parent Charge) *stripeError {
 	if !form.Has("amount") {
-		req.minor = max(parent.Amount-parent.Refunded, 1)
+		s.book.mu.Lock()
+		defer s.book.mu.Unlock()
+		_, left, _ := s.book.refundable(parent.ID) // what is not refundable is refused later
+		req.minor = max(left, 1)
 		return nil
 	}
 	units, err := strconv.ParseInt(form.Get("amount"), 10, 64)
