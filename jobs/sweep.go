@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"fusebox/provider"
 	"fusebox/store"
 )
 
@@ -34,6 +35,13 @@ func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[sweepArgs]) error {
 		AskAt: func(name string) bool {
 			l, ok := w.r.lanes[name]
 			return ok && l.asks()
+		},
+		AskOperationAt: func(name string, kind provider.OperationKind) bool {
+			l, ok := w.r.lanes[name]
+			if ok {
+				_, ok = l.operator(kind)
+			}
+			return ok
 		},
 		ReplayAt: func(name string) bool {
 			l, ok := w.r.lanes[name]

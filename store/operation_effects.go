@@ -157,11 +157,27 @@ func (s *Store) beyond(ctx context.Context, tx pgx.Tx, pay Payment, op, q Operat
 	case op.Status != Failed && op.Status != "":
 		return op.Beyond, nil
 	}
+	took, err := chargeTook(ctx, tx, pay, q.ProviderPaymentID)
+	if err != nil {
+		return 0, err
+	}
 	var held int64
-	err := tx.QueryRow(ctx, `SELECT coalesce(sum(amount - beyond), 0) FROM operations
+	err = tx.QueryRow(ctx, `SELECT coalesce(sum(amount - beyond), 0) FROM operations
 		WHERE payment_id = $1 AND kind = 'refund' AND status <> 'failed' AND provider_payment_id = $2 AND id <> $3`,
 		pay.ID, q.ProviderPaymentID, q.ID).Scan(&held)
-	return min(max(held+q.Amount-pay.Amount, 0), q.Amount), wrap(err, "read refunds held")
+	return min(max(held+q.Amount-took, 0), q.Amount), wrap(err, "read refunds held")
+}
+
+// chargeTook is what can have been refunded of a charge at most: the payment's amount,
+// or what a duplicate of it took, if that was more.
+func chargeTook(ctx context.Context, tx pgx.Tx, pay Payment, charge string) (int64, error) {
+	took := pay.Amount
+	if charge == pay.ProviderPaymentID {
+		return took, nil
+	}
+	err := tx.QueryRow(ctx, `SELECT greatest($4, max(amount)) FROM provider_objects
+		WHERE provider = $1 AND object_id = $2 AND payment_id = $3 AND succeeded_at IS NOT NULL`, pay.Provider, charge, pay.ID, took).Scan(&took)
+	return took, wrap(err, "read what a charge took")
 }
 
 // rebalance spreads what was refunded beyond a charge over its refunds, the same
@@ -175,7 +191,11 @@ func (s *Store) rebalance(ctx context.Context, tx pgx.Tx, pay Payment, q *Operat
 	list = slices.DeleteFunc(list, func(o Operation) bool {
 		return o.Status == Failed || o.ProviderPaymentID != q.ProviderPaymentID
 	})
-	excess := -pay.Amount
+	took, err := chargeTook(ctx, tx, pay, q.ProviderPaymentID)
+	if err != nil {
+		return err
+	}
+	excess := -took
 	for _, o := range list {
 		excess += o.Amount
 	}

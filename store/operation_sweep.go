@@ -99,7 +99,7 @@ func (s *Store) requeueOperation(ctx context.Context, tx pgx.Tx, pay Payment, op
 		}
 		return s.enqueuer().Operation(ctx, tx, op.ID, op.Provider, time.Time{})
 	}
-	if !p.AskAt(op.Provider) {
+	if !p.AskAt(op.Provider) || p.AskOperationAt != nil && !p.AskOperationAt(op.Provider, op.Kind) {
 		if op.Status == Unknown || s.Now().Sub(op.UpdatedAt) > eventWait {
 			c.next, c.add = next{}, []string{ReviewNoStatusAPI}
 			c.set = func(q *Operation) { q.NextCheckAt, q.NextCheckWhy = nil, "" }

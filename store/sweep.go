@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"fusebox/provider"
 )
 
 // SweepParams of Sweep.
@@ -15,6 +17,8 @@ type SweepParams struct {
 	Grace       time.Duration              // how long past its time a payment may be before it is picked up (default 30 s)
 	UnknownAged time.Duration              // unknown longer than this gets review reason aged and an alert (0: never)
 	AskAt       func(provider string) bool // false: the provider has no status API (nil: all have one)
+	// AskOperationAt is the same of what was done to a charge (nil: as AskAt).
+	AskOperationAt func(provider string, kind provider.OperationKind) bool
 	ReplayAt    func(provider string) bool // true: an unknown payment's key and bytes may go out again instead (nil: nowhere)
 }
 

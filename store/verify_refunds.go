@@ -52,7 +52,9 @@ const (
 		SELECT format('payment %s: refunds of %s add up to %s of %s', p.id, r.charge, r.sum, p.amount)
 		FROM (SELECT payment_id, provider_payment_id AS charge, sum(amount) AS sum FROM operations
 			WHERE kind = 'refund' AND status <> 'failed' GROUP BY 1, 2) r JOIN payments p ON p.id = r.payment_id
-		WHERE r.sum > p.amount AND NOT p.needs_review @> '{refunds_differ}'
+		WHERE r.sum > greatest(p.amount, (SELECT o.amount FROM provider_objects o
+				WHERE o.provider = p.provider AND o.object_id = r.charge AND o.payment_id = p.id AND o.succeeded_at IS NOT NULL
+				AND r.charge <> p.provider_payment_id)) AND NOT p.needs_review @> '{refunds_differ}'
 			AND NOT EXISTS (SELECT 1 FROM audit_log a WHERE a.target = 'payment:' || p.id AND a.action = 'payment.resolve')
 		UNION ALL
 		SELECT format('payment %s: holds %s for refunds that add up to %s', p.id, p.refunds_held, refunds_of_charge(p.id, p.provider_payment_id))
