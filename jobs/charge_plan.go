@@ -52,10 +52,6 @@ func (r *Runner) plan(l *lane, h history, charged provider.Charged) plan {
 	return p
 }
 
-func (c *charge) throttled(retryAfter time.Duration) time.Duration {
-	return throttled(c.lane.settings, c.history, retryAfter)
-}
-
 // throttled is the wait after a 425 or 429: never less than the provider asked for.
 func throttled(s provider.Settings, h history, retryAfter time.Duration) time.Duration {
 	if retryAfter <= 0 {
