@@ -43,6 +43,7 @@ type Adapter struct {
 var (
 	_ provider.Adapter      = (*Adapter)(nil)
 	_ provider.Pinger       = (*Adapter)(nil)
+	_ provider.Operator     = (*Adapter)(nil)
 	_ provider.Acknowledger = (*Adapter)(nil)
 )
 
@@ -141,6 +142,7 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		Ways:            []provider.Way{provider.ReplayKey, provider.WebhookOnly},
 		Webhooks:        true,
 		Ping:            true,
+		Operations:      []provider.OperationKind{provider.OpRefund},
 		Disputes:        true,
 	}
 	if a.settings.NoKeys {

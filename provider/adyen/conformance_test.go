@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			providertest.Run(t, providertest.Harness{
-				Money: m, Refundable: m.Amount / 10,
+				Money: m, Refundable: m.Amount / 10, RefundsLater: true,
 				Secrets: []string{testKey, testHMAC},
 				Refused: []provider.Money{
 					{Amount: 150, Currency: "IDR"}, // sent without decimals

@@ -17,6 +17,12 @@
 // Authorised counts as succeeded because the merchant account has to capture by itself;
 // what says otherwise later (CAPTURE_FAILED, CANCELLATION) is a contradiction for people.
 //
+// # Refunds
+//
+// POST /payments/{pspReference}/refunds, whole or in part. The answer is never more than
+// "received"; REFUND, REFUND_FAILED and REFUNDED_REVERSED tell what became of it. A
+// refund's reference has the prefix op-, which tells ours from one made elsewhere.
+//
 // # Learning the truth
 //
 // Adyen answers no question about a payment. A lost answer is settled by sending the

@@ -58,7 +58,7 @@ func (it item) object() (provider.Object, bool) {
 		return it.charge(), it.ok()
 	case "CAPTURE", "CAPTURE_FAILED", "CANCELLATION", "TECHNICAL_CANCEL", "CANCEL_OR_REFUND":
 		return it.modification()
-	case "REFUND", "REFUND_FAILED", "REFUNDED_REVERSED":
+	case "REFUND", "POSTPONED_REFUND", "REFUND_FAILED", "REFUNDED_REVERSED":
 		return it.refund()
 	}
 	if word, ok := disputeWords[it.Code]; ok && it.ok() && it.Original != "" {
@@ -134,7 +134,12 @@ func (it item) refund() (provider.Object, bool) {
 	} else {
 		o.Child.PaymentID = it.Reference
 	}
-	if o.Outcome = provider.Succeeded; it.Code != "REFUND" || !it.ok() {
+	switch {
+	case it.Code == "POSTPONED_REFUND": // made once the payment is captured
+		o.Outcome = provider.Processing
+	case it.Code == "REFUND" && it.ok():
+		o.Outcome = provider.Succeeded
+	default:
 		o.Outcome, o.Reason, o.Message = provider.Failed, strings.ToLower(it.Code), message(it.Reason)
 	}
 	return it.sound(o), true

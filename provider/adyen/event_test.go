@@ -92,6 +92,7 @@ func TestWhatEventsSay(t *testing.T) {
 		{"TECHNICAL_CANCEL", "true", provider.ObjectCharge, "ORIG", provider.Failed, "TECHNICAL_CANCEL"},
 		{"CANCEL_OR_REFUND", "true", provider.ObjectCharge, "ORIG", "", "CANCEL_OR_REFUND"},
 		{"REFUND", "true", provider.ObjectRefund, "PSP1", provider.Succeeded, "REFUND"},
+		{"POSTPONED_REFUND", "true", provider.ObjectRefund, "PSP1", provider.Processing, "POSTPONED_REFUND"},
 		{"REFUND", "false", provider.ObjectRefund, "PSP1", provider.Failed, "REFUND failed"},
 		{"REFUND_FAILED", "true", provider.ObjectRefund, "PSP1", provider.Failed, "REFUND_FAILED"},
 		{"REFUNDED_REVERSED", "true", provider.ObjectRefund, "PSP1", provider.Failed, "REFUNDED_REVERSED"},

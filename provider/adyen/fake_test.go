@@ -34,21 +34,21 @@ const (
 type fake struct {
 	url string
 
-	mu         sync.Mutex
-	next       []providertest.Behaviour
-	ask        providertest.AskBehaviour
-	received   []providertest.Received
-	headers    []http.Header
-	booked     []provider.Object
-	byKey      map[string]int // key → index in booked
-	questions  int
-	leak       string
-	operations operations
+	mu        sync.Mutex
+	next      []providertest.Behaviour
+	ask       providertest.AskBehaviour
+	received  []providertest.Received
+	headers   []http.Header
+	booked    []provider.Object
+	byKey     map[string]int // key → index in booked
+	questions int
+	leak      string
+	refunds   fakeRefunds
 }
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{byKey: map[string]int{}, operations: operations{byKey: map[string]int{}}}
+	f := &fake{byKey: map[string]int{}, refunds: fakeRefunds{byKey: map[string]int{}}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v71/payments", f.charge)
 	mux.HandleFunc("POST /v71/payments/{psp}/refunds", f.refund)

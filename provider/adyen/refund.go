@@ -1,0 +1,125 @@
+package adyen
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"fusebox/provider"
+)
+
+var errOperation = errors.New("only refunds are asked of Adyen")
+
+// refunding is the request for a refund.
+type refunding struct {
+	MerchantAccount string `json:"merchantAccount"`
+	Amount          amount `json:"amount"`
+	Reference       string `json:"reference"`
+}
+
+// FreezeOperation implements provider.Operator. Adyen refunds a payment, whole or in
+// part, as often as something is left of it.
+func (a *Adapter) FreezeOperation(r provider.OperationRequest) ([]byte, error) {
+	refuse := func(field, reason string) error { return &provider.FieldError{Field: field, Reason: reason} }
+	switch {
+	case r.Kind != provider.OpRefund:
+		return nil, refuse("kind", errOperation.Error())
+	case r.OperationID == "" || len(operationPrefix+r.OperationID) > maxReference || !unambiguous(r.OperationID):
+		return nil, refuse("operation_id", fmt.Sprintf("must have 1 to %d printable characters, no colon and no backslash", maxReference-len(operationPrefix)))
+	case !pathSafe(r.ProviderPaymentID):
+		return nil, refuse("provider_payment_id", "is not the pspReference of a payment")
+	}
+	n, err := wire.Units(r.Money)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(refunding{
+		MerchantAccount: a.account, Amount: amount{Currency: r.Money.Currency, Value: n}, Reference: operationPrefix + r.OperationID,
+	})
+}
+
+// Operate implements provider.Operator. Adyen's answer is never more than that it has
+// received the request; what became of it comes as an event.
+func (a *Adapter) Operate(ctx context.Context, c provider.OperationCall) provider.Charged {
+	if c.Kind != provider.OpRefund || !pathSafe(c.ProviderPaymentID) {
+		return conclude(a.local(errOperation), provider.Answer{}, c.Want)
+	}
+	ex := a.post(ctx, "payments/"+c.ProviderPaymentID+"/refunds", c.Key, c.Body)
+	return conclude(ex, readRefunded(ex, c), c.Want)
+}
+
+// LookupOperation implements provider.Operator: there is nothing to ask.
+func (a *Adapter) LookupOperation(context.Context, provider.OperationQuery) provider.LookedUp {
+	return a.Lookup(context.Background(), provider.LookupQuery{})
+}
+
+// received is the answer to the request for a refund.
+type received struct {
+	PSP       string     `json:"pspReference"`
+	Payment   string     `json:"paymentPspReference"`
+	Reference string     `json:"reference"`
+	Status    string     `json:"status"`
+	Amount    *wireMoney `json:"amount"`
+}
+
+// codeAmount is the error code of a refund over an amount that the payment does not have.
+const codeAmount = "137"
+
+// statusReceived is the one word that Adyen answers.
+const statusReceived = "received"
+
+// readRefunded is the adapter's reading of a refund's answer. It concludes nothing.
+func readRefunded(ex provider.Exchange, c provider.OperationCall) provider.Answer {
+	ans, done := readCommon(ex)
+	if done {
+		ans.Declined = ans.Code == codeAmount && ex.Status == http.StatusUnprocessableEntity
+		return ans
+	}
+	var r received
+	err := json.Unmarshal(ex.Body, &r)
+	if err == nil && (len(r.PSP) > maxID || !printable(r.PSP) || len(r.Status) > maxID || len(r.Reference) > maxShopper || len(r.Payment) > maxID) {
+		err = errID
+	}
+	if err != nil {
+		ans.DecodeErr, ans.Object = err, hint(ex.Body)
+		return ans
+	}
+	if r.PSP == "" && r.Status == "" {
+		return ans
+	}
+	o := r.object(ex.Body, c)
+	ans.Object = &o
+	ans.Foreign = o.Reference != "" && !strings.EqualFold(o.Reference, c.OperationID) || o.Child.ChargeID != c.ProviderPaymentID
+	return ans
+}
+
+// object converts the answer to the engine's vocabulary.
+func (r received) object(raw []byte, c provider.OperationCall) provider.Object {
+	o := provider.Object{
+		ID: r.PSP, Reference: strings.TrimPrefix(r.Reference, operationPrefix), Status: r.Status, Raw: provider.RedactRaw(withoutCard(raw)),
+		Kind: provider.ObjectRefund, Child: provider.Child{ChargeID: r.Payment}, Money: c.Want,
+	}
+	if r.Status == statusReceived {
+		o.Outcome = provider.Processing
+	}
+	if r.Payment == "" {
+		o.Child.ChargeID = c.ProviderPaymentID
+	}
+	if r.Amount != nil { // it need not be repeated: nothing has moved yet
+		var ok bool
+		if o.Money, ok = r.Amount.money(); !ok {
+			o.Outcome = ""
+		}
+	}
+	return o
+}
+
+// pathSafe reports whether an id can be a path segment as it is.
+func pathSafe(id string) bool {
+	return id != "" && len(id) <= maxID && strings.IndexFunc(id, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && r != '_' && r != '-'
+	}) < 0
+}
