@@ -24,21 +24,14 @@ var (
 
 // Charge implements provider.Adapter. The token comes first: without one nothing is sent.
 func (a *Adapter) Charge(ctx context.Context, key string, body []byte, want provider.Money) provider.Charged {
-	if !a.settings.NoKeys && (key == "" || len(key) > 108 || !printable(key)) {
-		ex := a.unmade(&provider.LocalError{Err: errKey})
-		return provider.Charged{Classification: provider.Classify(ex, provider.Answer{}, want), Exchange: ex}
+	if !a.settings.NoKeys && !validKey(key) {
+		return a.unmadeOf(&provider.LocalError{Err: errKey}, want)
 	}
 	tok, err := a.tokenFor(ctx)
 	if err != nil {
 		return a.unsent(ctx, err, want)
 	}
-	h := header(tok.text)
-	h.Set("Content-Type", "application/json")
-	h.Set("Prefer", "return=representation")
-	if !a.settings.NoKeys {
-		h.Set("Paypal-Request-Id", key)
-	}
-	ex := a.caller.Do(ctx, provider.Call{Method: http.MethodPost, Path: ordersPath, Header: h, Body: body})
+	ex := a.caller.Do(ctx, a.post(tok, ordersPath, key, body))
 	ans := read(ex, body)
 	c := provider.Charged{Classification: provider.Classify(ex, ans, want), Exchange: ex, Object: ans.Object}
 	if a.renew(ex, ans, tok) {
@@ -48,6 +41,26 @@ func (a *Adapter) Charge(ctx context.Context, key string, body []byte, want prov
 	return c
 }
 
+// validKey reports whether PayPal takes the key unchanged.
+func validKey(key string) bool { return key != "" && len(key) <= 108 && printable(key) }
+
+// post is a money call.
+func (a *Adapter) post(tok token, path, key string, body []byte) provider.Call {
+	h := header(tok.text)
+	h.Set("Content-Type", "application/json")
+	h.Set("Prefer", "return=representation")
+	if !a.settings.NoKeys {
+		h.Set("Paypal-Request-Id", key)
+	}
+	return provider.Call{Method: http.MethodPost, Path: path, Header: h, Body: body}
+}
+
+// late reports whether less than half of a call's time is left.
+func (a *Adapter) late(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < a.settings.AnswerTimeout/2
+}
+
 // tokenFor returns a token for a charge. A charge is not begun with less than half of its
 // time: it would only end unknown.
 func (a *Adapter) tokenFor(ctx context.Context) (token, error) {
@@ -55,7 +68,7 @@ func (a *Adapter) tokenFor(ctx context.Context) (token, error) {
 	if err != nil {
 		return token{}, err
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < a.settings.AnswerTimeout/2 {
+	if a.late(ctx) {
 		return token{}, &tokenError{reason: reasonAuthDown, err: errLate}
 	}
 	return tok, nil

@@ -19,14 +19,15 @@ func (a onFile) Freeze(r provider.ChargeRequest) ([]byte, error) {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]provider.Money{
-		"EUR": {Amount: 4900, Currency: "EUR"},
-		"JPY": {Amount: 500, Currency: "JPY"},
+		"EUR": {Amount: 49000, Currency: "EUR"},
+		"JPY": {Amount: 5000, Currency: "JPY"},
 		"HUF": {Amount: 104500, Currency: "HUF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			providertest.Run(t, providertest.Harness{
-				Money: m,
+				Money: m, Refundable: m.Amount / 10 / 100 * 100,
+				Secrets: []string{testID + ":" + testSecret, testSecret, testHook},
 				Refused: []provider.Money{
 					{Amount: 104550, Currency: "HUF"}, // taken without decimals
 					{Amount: 80045, Currency: "TWD"},

@@ -39,6 +39,13 @@
 // same key and bytes bring the order back (replay_key). There is no list for a sync, for
 // the same reason.
 //
+// # A refund
+//
+// POST /v2/payments/captures/{id}/refund with our operation id in custom_id and the
+// payment's in invoice_id. The capture's id is read from the order first, which moves
+// nothing; without it nothing is sent. An order lists its refunds, so looking one up reads
+// the order. A refund's event names no order: it finds its payment by the invoice id.
+//
 // # Webhooks
 //
 // PAYPAL-TRANSMISSION-SIG over transmission id, time, webhook id and the CRC-32 of the

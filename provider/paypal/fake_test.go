@@ -52,6 +52,7 @@ type fake struct {
 	certs      int // requests for the certificate
 	certFails  bool
 	verifies   []map[string]json.RawMessage // of the verify call
+	refunds    refundBooks
 }
 
 func newFake(t testing.TB) *fake {
@@ -63,6 +64,8 @@ func newFake(t testing.TB) *fake {
 	mux.HandleFunc("GET /v2/checkout/orders/{id}", f.order)
 	mux.HandleFunc("GET /v2/payments/captures/{id}", f.capture)
 	mux.HandleFunc("GET /v1/reporting/transactions", f.search)
+	mux.HandleFunc("POST /v2/payments/captures/{id}/refund", f.refund)
+	mux.HandleFunc("GET /v2/payments/refunds/{id}", f.getRefund)
 	mux.HandleFunc("GET "+certName, f.cert)
 	mux.HandleFunc("POST /v1/notifications/verify-webhook-signature", f.verify)
 	srv := httptest.NewServer(mux)
@@ -308,7 +311,7 @@ func (f *fake) book(key string, o provider.Object) (provider.Object, bool) {
 
 func (f *fake) charge(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	if err != nil || !f.known(w, r) {
+	if err != nil || !f.known(w, r) || f.leaks(w) {
 		return
 	}
 	b := f.take(r, body)
@@ -402,7 +405,7 @@ func (f *fake) misbehave(w http.ResponseWriter, r *http.Request) bool {
 	case providertest.AskCut:
 		panic(http.ErrAbortHandler)
 	default:
-		return !f.known(w, r)
+		return !f.known(w, r) || f.leaks(w)
 	}
 	return true
 }
@@ -411,9 +414,15 @@ func (f *fake) order(w http.ResponseWriter, r *http.Request) {
 	if f.misbehave(w, r) {
 		return
 	}
+	f.mu.Lock()
+	ask := f.ask
+	f.mu.Unlock()
 	for _, o := range f.Booked() {
-		if o.ID == r.PathValue("id") {
-			reply(w, http.StatusOK, rendered(o))
+		if o.ID == r.PathValue("id") || ask == providertest.AskAll {
+			if ask == providertest.AskAll {
+				o.ID = "ANOTHER"
+			}
+			reply(w, http.StatusOK, f.withRefunds(o))
 			return
 		}
 	}

@@ -40,10 +40,7 @@ type lookup struct {
 // which alone can show a duplicate and an order whose answer was lost. Transport trouble,
 // throttling and refusals end it. It never reports an absence.
 func (a *Adapter) Lookup(ctx context.Context, q provider.LookupQuery) provider.LookedUp {
-	_, most := a.settings.WorstCase(a.Capabilities())
-	l := lookup{Adapter: a, ctx: ctx, q: q, most: most, LookedUp: provider.LookedUp{
-		Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay,
-	}}
+	l := a.newLookup(ctx, q)
 	if a.settings.NoStatusAPI || q.PaymentID == "" && q.ProviderPaymentID == "" {
 		return l.LookedUp
 	}
@@ -68,8 +65,15 @@ func (a *Adapter) Lookup(ctx context.Context, q provider.LookupQuery) provider.L
 	return l.LookedUp
 }
 
+func (a *Adapter) newLookup(ctx context.Context, q provider.LookupQuery) *lookup {
+	_, most := a.settings.WorstCase(a.Capabilities())
+	return &lookup{Adapter: a, ctx: ctx, q: q, most: most, LookedUp: provider.LookedUp{
+		Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay,
+	}}
+}
+
 // withoutToken is a question that was not asked.
-func (l lookup) withoutToken(err error) provider.LookedUp {
+func (l *lookup) withoutToken(err error) provider.LookedUp {
 	l.Reason = reasonAuthDown
 	var te *tokenError
 	if errors.As(err, &te) {

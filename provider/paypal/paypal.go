@@ -56,11 +56,13 @@ func New(s provider.Settings, o Options) (*Adapter, error) {
 		o.Now = time.Now
 	}
 	o.RequestIDHeader = "Paypal-Debug-Id"
-	caller, err := provider.NewCaller(s, o)
+	hidden := s // the caller keeps out of answers what it is told is secret: of the key, each part
+	hidden.WebhookSecrets = append([]string{secret, basic(id, secret)}, s.WebhookSecrets...)
+	caller, err := provider.NewCaller(hidden, o)
 	if err != nil {
 		return nil, err
 	}
-	a := &Adapter{settings: s, caller: caller, tokens: newTokens(caller, id, secret, o.Now), certs: newCerts(s, o), now: o.Now}
+	a := &Adapter{settings: s, caller: caller, tokens: newTokens(caller, basic(id, secret), o.Now), certs: newCerts(s, o), now: o.Now}
 	for _, text := range s.WebhookSecrets {
 		id, api := strings.CutPrefix(text, "api:")
 		a.hooks = append(a.hooks, hook{id: id, askAPI: api})
@@ -111,6 +113,7 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		NeverAbsent:     true,
 		Ways:            []provider.Way{provider.ByID, provider.ReplayKey, provider.ByReference},
 		ListPages:       searchPages,
+		Operations:      []provider.OperationKind{provider.OpRefund},
 	}
 	switch {
 	case a.settings.NoStatusAPI:

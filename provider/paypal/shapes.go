@@ -54,9 +54,17 @@ type capture struct {
 	} `json:"supplementary_data"`
 }
 
+// refund is the giving back of a capture's money, or of a part.
 type refund struct {
-	Status string  `json:"status"`
-	Amount *amount `json:"amount"`
+	ID            string `json:"id"`
+	Status        string `json:"status"`
+	StatusDetails struct {
+		Reason string `json:"reason"`
+	} `json:"status_details"`
+	CustomID  string  `json:"custom_id"`
+	InvoiceID string  `json:"invoice_id"`
+	Amount    *amount `json:"amount"`
+	Created   stamp   `json:"create_time"`
 }
 
 // stamp is a time. It is evidence for people, so a bad one is no reason to doubt the rest.

@@ -72,9 +72,13 @@ type flight struct {
 	err   error
 }
 
-func newTokens(c *provider.Caller, id, secret string, now func() time.Time) *tokens {
-	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte(id+":"+secret))
-	return &tokens{caller: c, basic: basic, now: now}
+func newTokens(c *provider.Caller, basic string, now func() time.Time) *tokens {
+	return &tokens{caller: c, basic: "Basic " + basic, now: now}
+}
+
+// basic is the client id and secret as the token endpoint wants them.
+func basic(id, secret string) string {
+	return base64.StdEncoding.EncodeToString([]byte(id + ":" + secret))
 }
 
 // get returns a token to use now. The error is a *tokenError, or the end of ctx.

@@ -167,8 +167,8 @@ func readVerdict(ex provider.Exchange) string {
 	return provider.SignatureInvalid
 }
 
-// captureEvents and orderEvents are the events about a charge, with the outcomes each may
-// announce.
+// captureEvents and orderEvents are the events about a charge, refundEvents those about a
+// refund, with the outcomes each may announce.
 var (
 	captureEvents = map[string][]provider.Outcome{
 		"PAYMENT.CAPTURE.COMPLETED": {provider.Succeeded},
@@ -179,6 +179,11 @@ var (
 	orderEvents = map[string][]provider.Outcome{
 		"CHECKOUT.ORDER.APPROVED":  {provider.Processing, provider.Succeeded},
 		"CHECKOUT.ORDER.COMPLETED": {provider.Succeeded, provider.Processing, provider.Failed},
+	}
+	refundEvents = map[string][]provider.Outcome{
+		"PAYMENT.CAPTURE.REFUNDED": {provider.Succeeded, provider.Processing},
+		"PAYMENT.REFUND.PENDING":   {provider.Processing},
+		"PAYMENT.REFUND.FAILED":    {provider.Failed},
 	}
 )
 
@@ -228,6 +233,10 @@ func readResource(kind string, raw json.RawMessage) (o provider.Object, announce
 	if list, ok := orderEvents[kind]; ok {
 		ord, err := decodeOrder(raw)
 		return ord.object(raw), list, err
+	}
+	if list, ok := refundEvents[kind]; ok {
+		r, err := decodeRefund(raw)
+		return r.object(raw, ""), list, err
 	}
 	return provider.Object{}, nil, nil
 }
