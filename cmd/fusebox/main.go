@@ -32,6 +32,7 @@ func commands() []command {
 		{"simulate", "a stand-in payment provider over HTTP", simulate},
 		{"verify", "audit the books against the providers' ledgers; exit 1 on a finding", verifyCommand},
 		{"user", "add | passwd | list: people and roles", userCommand},
+		{"provider", "list, or check NAME: reachability, clock, credentials, webhook secret; moves no money", providerCommand},
 		{"bench", "breaker: measured against its floor and its peer, in the same run", benchCommand},
 		{"apikey", "add | list | revoke: keys for API clients", apiKeyCommand},
 		{"breaker", "list | probe | reset | open | close | metrics: circuits by hand", breakerCommand},
