@@ -26,9 +26,9 @@ const (
 
 // Reasons of a call that did not go out for want of a token.
 const (
-	reasonAuthRefused   = "auth_refused"     // PayPal does not take our client id and secret
-	reasonAuthThrottled = "auth_throttled"   // too many tokens asked for
-	reasonAuthDown      = "auth_unavailable" // no token to be had now
+	reasonAuthRefused   = provider.ReasonUnauthorized // PayPal does not take our client id and secret
+	reasonAuthThrottled = provider.ReasonThrottled    // too many tokens asked for
+	reasonAuthDown      = "auth_unavailable"          // no token to be had now
 )
 
 // tokenError is why there is no token.
