@@ -10,15 +10,15 @@ import (
 	"fusebox/provider"
 )
 
-// reading is a provider that wants to read something.
-type reading struct{ *fakeAdapter }
+// wordy is a provider that wants to read something.
+type wordy struct{ *fakeAdapter }
 
-func (reading) Acknowledgement() string { return "[accepted]" }
+func (wordy) Acknowledgement() string { return "[accepted]" }
 
 // What is stored is answered in the provider's words; what is refused never is.
 func TestWebhookIsAnsweredInTheProvidersWords(t *testing.T) {
 	t.Parallel()
-	w := newWebtest(t, func(c *Config) { c.Registry = provider.NewRegistry(reading{&fakeAdapter{name: "atlas"}}) })
+	w := newWebtest(t, func(c *Config) { c.Registry = provider.NewRegistry(wordy{&fakeAdapter{name: "atlas"}}) })
 	for range 2 { // a repetition is as good
 		res := w.deliver(paidEvent, w.clock.now())
 		require.Equal(t, http.StatusOK, res.StatusCode)
