@@ -2,12 +2,14 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"fusebox/breaker"
@@ -284,4 +286,44 @@ func TestBudgetsCountRefunds(t *testing.T) {
 	plain.caps.Operations = []provider.OperationKind{provider.OpRefund}
 	_, err = CheckBudgets([]provider.Settings{s}, provider.NewRegistry(plain))
 	require.ErrorContains(t, err, "declares operations")
+}
+
+// A job whose operation is not there ends quietly, with an alert and without a call.
+func TestQ03_ARefundJobWithoutItsRowCallsNobody(t *testing.T) {
+	t.Parallel()
+	b, r, _ := newRefundBench(t, quick("atlas"), nil)
+	b.inTx(func(ctx context.Context, tx pgxTx) error {
+		return errors.Join(b.enqueuer.Operation(ctx, tx, uuid.New(), "atlas", time.Time{}), b.enqueuer.OperationLookup(ctx, tx, uuid.New(), "atlas", time.Time{}))
+	})
+	b.start("w1", nil)
+	b.idle(kindOperation)
+	b.idle(kindOpLookup)
+	require.Equal(t, 2, b.count(`SELECT count(*) FROM alerts WHERE kind = 'job_without_operation' AND detail LIKE 'Operation %'`))
+	require.Empty(t, r.refunds.seen())
+}
+
+// Lookups of refunds flow while charges are blocked, and have a circuit of their own.
+func TestARefundIsAskedAboutWhileChargesAreBlocked(t *testing.T) {
+	t.Parallel()
+	b, r, p := newRefundBench(t, quick("atlas"), nil)
+	r.refunds.on(cut)
+	r.refunds.setLookup(unanswered("http_503", provider.HealthFail))
+	b.circuits.open("atlas", classStatus, 50*time.Millisecond)
+	b.start("w1", nil)
+	op := b.refunded(b.refund(p, 100).ID, store.Unknown)
+	b.circuits.open("atlas", classCharge, time.Hour)
+	b.eventually("the status circuit denied it", func() (bool, string) {
+		return b.circuits.denied("atlas", classStatus) > 0, "not yet"
+	})
+	b.circuits.shut("atlas", classStatus)
+	b.eventually("an unanswered lookup", func() (bool, string) {
+		n := b.operation(op.ID).Lookups
+		return n > 0, fmt.Sprint(n)
+	})
+	require.Equal(t, store.Unknown, b.operation(op.ID).Status)
+	r.refunds.setLookup(nil)
+	b.refunded(op.ID, store.Succeeded)
+	require.Contains(t, b.circuits.verdicts("atlas", classStatus), breaker.OK)
+	require.Contains(t, b.circuits.verdicts("atlas", classStatus), breaker.Fail)
+	require.Positive(t, b.count(`SELECT count(*) FROM call_outcomes WHERE class = 'status' AND payment_id = $1`, p.ID))
 }

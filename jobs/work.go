@@ -93,12 +93,16 @@ func denied(err error) *breaker.Denied {
 	return nil
 }
 
-// orphan ends a job whose payment or provider is missing: no call, an alert once.
+// orphan ends a job whose payment, operation or provider is missing: no call, an alert once.
 func (r *Runner) orphan(ctx context.Context, kind, providerName string, id uuid.UUID, why string) error {
+	subject := "Payment"
+	if kind == kindOperation || kind == kindOpLookup {
+		subject = "Operation"
+	}
 	return r.raise(ctx, store.Alert{
 		Kind: "job_without_" + why, Severity: "warning", Provider: providerName,
 		Title:     fmt.Sprintf("A %s job has no %s", kind, why),
-		Detail:    fmt.Sprintf("Payment %s at provider %q. Nothing was called.", id, providerName),
+		Detail:    fmt.Sprintf("%s %s at provider %q. Nothing was called.", subject, id, providerName),
 		DedupeKey: fmt.Sprintf("job_without_%s:%s:%s", why, kind, id),
 	})
 }

@@ -47,6 +47,7 @@ func TestItem02Budgets(t *testing.T) {
 		return contains(good.log.String(), "provider steady: a hang can hold 8 workers for 12 worker-seconds")
 	})
 	require.Contains(t, good.log.String(), "requests per charge")
+	require.Contains(t, good.log.String(), "requests per refund")
 }
 
 // TestItem04RetriesAtOneLevel: refused connections are retried by the job with growing

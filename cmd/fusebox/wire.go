@@ -199,6 +199,10 @@ func printBudgets(w io.Writer, ps []provider.Settings, reg *provider.Registry) e
 		b := budgets[0]
 		fmt.Fprintf(w, "provider %s: a hang can hold %d workers for %.0f worker-seconds; at most %d requests per charge, %d per lookup\n",
 			b.Provider, b.Workers, b.HangSeconds, b.RequestsPerCharge, b.RequestsPerLookup)
+		if b.RequestsPerOperation > 0 {
+			fmt.Fprintf(w, "provider %s: at most %d requests per refund, %d per lookup of one\n",
+				b.Provider, b.RequestsPerOperation, b.RequestsPerOperationLookup)
+		}
 	}
 	return nil
 }
