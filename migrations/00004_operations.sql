@@ -140,7 +140,8 @@ CREATE TRIGGER hold_refunds AFTER INSERT OR UPDATE OF status, amount, beyond, pr
 -- +goose StatementBegin
 CREATE FUNCTION hold_refunds_of_other_charge() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    NEW.refunds_held := refunds_of_charge(NEW.id, NEW.provider_payment_id);
+    -- The change of charge is a fact and must not be refused for its refunds' sake.
+    NEW.refunds_held := least(refunds_of_charge(NEW.id, NEW.provider_payment_id), NEW.amount);
     RETURN NEW;
 END $$;
 -- +goose StatementEnd

@@ -123,8 +123,8 @@ func (s *Store) ApplyFetched(ctx context.Context, tx pgx.Tx, eventID int64, e pr
 		return s.markRow(ctx, tx, in, inboxIgnored, fmt.Sprintf("nothing new: event %d brought the same", first), nil)
 	}
 	_, err = tx.Exec(ctx, `
-		UPDATE webhook_events SET event_key = $2, reference = $3, object_facts = $4, occurred_at = $5 WHERE id = $1`,
-		in.id, key, ident(e.Object.Reference), facts(e), orNull(e.OccurredAt.UTC()))
+		UPDATE webhook_events SET event_key = $2, reference = $3, object_facts = $4, occurred_at = $5, charge_id = $6 WHERE id = $1`,
+		in.id, key, reference(e.Object), facts(e), orNull(e.OccurredAt.UTC()), ident(e.Object.Child.ChargeID))
 	if err != nil {
 		return "", wrap(err, "note what was fetched")
 	}
