@@ -29,6 +29,9 @@ type OverviewView struct {
 	Runs          []RunStrip
 	Webhooks      WebhookStrip
 	Alerts        []AlertRow
+	// Refunds that need an answer, open disputes, and the nearest deadline of those.
+	Refunds, Disputes int
+	DisputeDue        *time.Time
 }
 
 // SumView is payments of one currency; amounts of different ones are never added.

@@ -32,6 +32,8 @@ type PaymentDetail struct {
 	Attempts  []AttemptView
 	Webhooks  []WebhookRow
 	Wallet    *WalletEffect
+	Refunds   RefundsView
+	Disputes  []DisputeView
 	Timeline  []PaymentMoment
 	ReplayKey *ReplayKey
 }
@@ -79,6 +81,7 @@ type AttemptView struct {
 	Sends                                              int
 	MarkedAt                                           time.Time
 	SentAt, AnsweredAt, FinishedAt                     *time.Time
+	Refund                                             bool // of a refund, not of the charge
 }
 
 // WalletEffect is what the payment did, or will do, to a wallet.
@@ -108,7 +111,27 @@ type PaymentMoment struct {
 	Webhook    *WebhookRow
 	Evidence   string // JSON as stored
 	Future     bool
-	FutureWhat string // check, send, customer
+	FutureWhat string       // check, send, customer, refund_check, refund_send
+	Child      *ChildMoment // what it is about, when it is not the payment itself
+}
+
+// ChildMoment is the refund or dispute a moment is about. Of a dispute there is only
+// its id.
+type ChildMoment struct {
+	Seq             int
+	Amount          int64
+	Currency        string
+	Status          string
+	Moved           bool // the moment changed the status
+	DisputeID, Word string
+}
+
+// words name the child in one line.
+func (c ChildMoment) words(ctx context.Context) string {
+	if c.DisputeID != "" {
+		return messages.Join(c.DisputeID, c.Word)
+	}
+	return messages.Join(T(ctx, "refund.n", "N", c.Seq), Money(ctx, c.Amount, c.Currency), Opt(ctx, "refund.status.", c.Status))
 }
 
 // quiet is how long nothing may happen before a timeline says so.
@@ -144,7 +167,7 @@ func timelineItems(ctx context.Context, moments []PaymentMoment) []components.Ti
 // alike counts the moments from the first on that are of its kind and moved nothing.
 func alike(moments []PaymentMoment) int {
 	n := 0
-	for n < len(moments) && moments[n].Kind == moments[0].Kind && moments[n].still() {
+	for n < len(moments) && moments[n].Kind == moments[0].Kind && moments[n].still() && moments[n].child() == moments[0].child() {
 		n++
 	}
 	return n
@@ -152,7 +175,16 @@ func alike(moments []PaymentMoment) int {
 
 // still: nothing moved, and there is no evidence of its own to show.
 func (m PaymentMoment) still() bool {
-	return !m.Future && m.From == m.To && m.Attempt == nil && m.Webhook == nil && (m.Kind == "lookup" || m.Kind == "snoozed" || m.Kind == "asked")
+	return !m.Future && m.From == m.To && m.Attempt == nil && m.Webhook == nil && (m.Child == nil || !m.Child.Moved) &&
+		slices.Contains([]string{"lookup", "snoozed", "asked", "refund_lookup", "refund_snoozed"}, m.Kind)
+}
+
+// child tells moments about different refunds apart.
+func (m PaymentMoment) child() int {
+	if m.Child == nil {
+		return 0
+	}
+	return m.Child.Seq
 }
 
 // foldedItem is one item for many: how often, since when, and each one behind a click.
@@ -176,8 +208,14 @@ func momentItem(ctx context.Context, m PaymentMoment) components.TimelineItem {
 	if m.To != "" && m.To != m.From {
 		it.Status, it.Tone = m.To, components.StatusTone(m.To)
 	}
+	if c := m.Child; c != nil {
+		it.Lines = append(it.Lines, c.words(ctx))
+		if c.Moved {
+			it.Tone = components.StatusTone(c.Status)
+		}
+	}
 	if m.Reason != "" {
-		it.Lines = append(it.Lines, T(ctx, "timeline.why", "Reason", reasonWords(ctx, m.Reason)))
+		it.Lines = append(it.Lines, T(ctx, "timeline.why", "Reason", momentReason(ctx, m)))
 	}
 	if a := m.Attempt; a != nil {
 		it.Lines = append(it.Lines, attemptLine(ctx, *a))
@@ -197,6 +235,10 @@ func momentTitle(ctx context.Context, m PaymentMoment) string {
 		return T(ctx, "timeline.next.send")
 	case m.Future && m.FutureWhat == "customer":
 		return T(ctx, "timeline.next.customer")
+	case m.Future && m.FutureWhat == "refund_check":
+		return T(ctx, "timeline.next.refund_check", "N", m.child())
+	case m.Future && m.FutureWhat == "refund_send":
+		return T(ctx, "timeline.next.refund_send", "N", m.child())
 	case m.Future:
 		return T(ctx, "timeline.next.check")
 	case m.Kind == "webhook_received":
@@ -212,6 +254,14 @@ func reasonWords(ctx context.Context, reason string) string {
 		return Opt(ctx, "reason_code.", source, "Code", code)
 	}
 	return Opt(ctx, "reason.", reason)
+}
+
+// momentReason is a moment's reason in words; a refund that succeeded is not "paid".
+func momentReason(ctx context.Context, m PaymentMoment) string {
+	if m.Child != nil && m.Reason == "succeeded" {
+		return T(ctx, "refund.reason.succeeded")
+	}
+	return reasonWords(ctx, m.Reason)
 }
 
 // coded are the reasons that carry an HTTP status: whose it was.
@@ -256,23 +306,28 @@ func momentIcon(m PaymentMoment) string {
 	switch m.Kind {
 	case "created":
 		return "payments"
-	case "attempt_started", "resend_started":
+	case "attempt_started", "resend_started", "refund_attempt_started":
 		return "send"
-	case "webhook", "webhook_received":
+	case "webhook", "webhook_received", "refund_webhook":
 		return "webhooks"
-	case "lookup", "sync", "reconcile_requested", "reconcile_now":
+	case "lookup", "sync", "reconcile_requested", "reconcile_now", "refund_lookup", "refund_sync":
 		return "refresh"
-	case "operator", "resolved", "resolve":
+	case "operator", "resolved", "resolve", "refund_operator":
 		return "user"
-	case "review", "refused":
+	case "review", "refused", "refund_review", "refund_refused", "dispute_opened", "dispute_lost":
 		return "warn"
-	case "snoozed", "waiting":
+	case "dispute_won":
+		return "check"
+	case "snoozed", "waiting", "refund_snoozed":
 		return "pause"
 	case "wallet":
 		return "wallets"
 	}
 	if m.To != "" && m.To != m.From {
 		return "status-" + m.To
+	}
+	if m.Child != nil && m.Child.Moved {
+		return "status-" + m.Child.Status
 	}
 	return "arrow"
 }
@@ -356,6 +411,14 @@ func outcomeWords(ctx context.Context, outcome string) string {
 		return T(ctx, "attempt.in_flight")
 	}
 	return Opt(ctx, "outcome.", outcome)
+}
+
+// attemptWords is an attempt's outcome; money that went back is not "paid".
+func attemptWords(ctx context.Context, a AttemptView) string {
+	if a.Refund && a.Outcome == "succeeded" {
+		return T(ctx, "refund.status.succeeded")
+	}
+	return outcomeWords(ctx, a.Outcome)
 }
 
 func outcomeTone(outcome string) components.Tone {

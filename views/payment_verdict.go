@@ -30,6 +30,9 @@ type PaymentFacts struct {
 	TheirAmount    int64 // what the provider reports when it is not what we asked; 0: nothing
 	TheirCurrency  string
 	NothingCanLook bool // the provider has no status API
+	// What was given back of it for sure, what is under way, and what may have been.
+	Refunded, RefundWaiting, RefundUnknown int64
+	Disputed                               bool // a dispute is open
 }
 
 // Verdict is a payment's state in plain words.
@@ -73,6 +76,9 @@ func paidWords(ctx context.Context, f PaymentFacts) (string, []string) {
 	do := []string{T(ctx, "verdict.do.nothing")}
 	if len(f.Review) > 0 {
 		do = nil // the review reasons below say what to do
+	}
+	if refunds := refundWords(ctx, f); len(refunds) > 0 {
+		do = refunds
 	}
 	if f.Evidence == "operator" {
 		return T(ctx, "verdict.succeeded.operator", "Who", f.DecidedBy, "Time", at), do
@@ -165,6 +171,9 @@ func CustomerSentence(ctx context.Context, f PaymentFacts) string {
 	args := []any{"Money", Money(ctx, f.Amount, f.Currency), "Order", f.OrderRef}
 	switch f.Status {
 	case "succeeded":
+		if f.Refunded+f.RefundWaiting+f.RefundUnknown > 0 {
+			return refundedSentence(ctx, f)
+		}
 		return T(ctx, "customer.succeeded", args...)
 	case "failed":
 		if f.declined() {

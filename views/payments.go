@@ -71,7 +71,16 @@ type QueueListView struct {
 	Rows   []PaymentRow
 	Total  int64
 	Capped string // the total as shown, "10,000+"
+	// Refunds that need an answer, oldest first, and open disputes, due first on top.
+	Refunds       []RefundRow
+	RefundTotal   int64
+	RefundsCapped string
+	Disputes      []DisputeView
+	MoreDisputes  bool
 }
+
+// empty: nothing of any kind needs an answer.
+func (v QueueListView) empty() bool { return len(v.Rows)+len(v.Refunds)+len(v.Disputes) == 0 }
 
 // options turns plain values into a select's choices, led by "any".
 func options(ctx context.Context, values []string) []components.Option {

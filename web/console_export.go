@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"fusebox/provider"
@@ -19,7 +20,8 @@ import (
 // exportColumns head the CSV; they are data for programs and stay in English.
 var exportColumns = []string{"payment_id", "order_ref", "status", "status_reason", "needs_review", "provider",
 	"provider_payment_id", "amount_minor", "amount", "currency", "customer_name", "customer_email",
-	"created_at_utc", "created_at_local", "settled_at_utc", "settled_at_local", "zone"}
+	"created_at_utc", "created_at_local", "settled_at_utc", "settled_at_local", "zone",
+	"captured_minor", "refunded_minor", "refunded"}
 
 // exportPayments streams the filtered list as CSV. Nothing is cut: when the reading
 // fails half way the connection is broken off, so the browser calls the file
@@ -47,7 +49,10 @@ func (s *Server) exportPayments(c echo.Context) error {
 	return nil
 }
 
-// writeExport lives longer than a request may: each page of rows renews the write
+// exportBatch is how many rows are written at once.
+const exportBatch = 200
+
+// writeExport lives longer than a request may: each batch of rows renews the write
 // deadline, and a reader that left ends it at the next write.
 func (s *Server) writeExport(ctx context.Context, c echo.Context, f store.PaymentFilter) error {
 	zone := messages.From(ctx).Zone
@@ -55,30 +60,51 @@ func (s *Server) writeExport(ctx context.Context, c echo.Context, f store.Paymen
 	if err := w.Write(exportColumns); err != nil {
 		return err
 	}
-	rows, control := 0, http.NewResponseController(c.Response())
+	var batch []store.Payment
+	control := http.NewResponseController(c.Response())
+	flush := func() error {
+		err := s.writeBatch(context.WithoutCancel(ctx), w, batch, zone)
+		batch = batch[:0]
+		_ = control.SetWriteDeadline(time.Now().Add(time.Minute)) // not every writer can
+		return err
+	}
 	err := s.cfg.Store.StreamPayments(context.WithoutCancel(ctx), f, func(p store.Payment) error {
-		if err := w.Write(exportRow(p, zone)); err != nil {
-			return err
+		if batch = append(batch, p); len(batch) < exportBatch {
+			return nil
 		}
-		if rows++; rows%200 == 0 {
-			_ = control.SetWriteDeadline(time.Now().Add(time.Minute)) // not every writer can
-			w.Flush()
-			return w.Error()
-		}
-		return nil
+		return flush()
 	})
 	if err != nil {
 		return err
+	}
+	return flush()
+}
+
+// writeBatch writes payments with what was given back of them.
+func (s *Server) writeBatch(ctx context.Context, w *csv.Writer, batch []store.Payment, zone *time.Location) error {
+	ids := make([]uuid.UUID, len(batch))
+	for i, p := range batch {
+		ids[i] = p.ID
+	}
+	figures, err := s.cfg.Store.RefundTotals(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, p := range batch {
+		if err := w.Write(exportRow(p, figures[p.ID], zone)); err != nil {
+			return err
+		}
 	}
 	w.Flush()
 	return w.Error()
 }
 
-func exportRow(p store.Payment, zone *time.Location) []string {
+func exportRow(p store.Payment, f store.Refundable, zone *time.Location) []string {
 	row := []string{p.ID.String(), p.OrderRef, string(p.Status), p.StatusReason, strings.Join(p.NeedsReview, " "), p.Provider,
 		p.ProviderPaymentID, strconv.FormatInt(p.Amount, 10), provider.FormatMinor(p.Amount, p.Currency), p.Currency,
 		p.CustomerName, p.CustomerEmail, stamp(&p.CreatedAt, time.UTC), stamp(&p.CreatedAt, zone),
-		stamp(p.SettledAt, time.UTC), stamp(p.SettledAt, zone), zone.String()}
+		stamp(p.SettledAt, time.UTC), stamp(p.SettledAt, zone), zone.String(),
+		strconv.FormatInt(f.Captured, 10), strconv.FormatInt(f.Refunded, 10), provider.FormatMinor(f.Refunded, p.Currency)}
 	for i, v := range row {
 		row[i] = formulaSafe(v)
 	}

@@ -37,6 +37,7 @@ type reading struct {
 	history  []store.BreakerEvent
 	degraded time.Time
 	past     circuitPast
+	children store.ChildCounts
 }
 
 // nowBoard keeps the latest reading: read on the hub's tick while somebody looks,
@@ -98,7 +99,7 @@ func (b *nowBoard) watch(ctx context.Context) []string {
 		return nil
 	}
 	parts := map[string]any{
-		topicOverview: []any{r.overviewFacts(), r.health, r.queues, r.circuits, r.switches},
+		topicOverview: []any{r.overviewFacts(), r.children, r.health, r.queues, r.circuits, r.switches},
 		"providers":   []any{r.health, r.queues, r.circuits, r.switches, r.history, r.past.settled, r.past.acts},
 		topicBanners:  []any{r.openCircuits(), r.degraded.IsZero(), r.overview.AgedUnknown, r.waiting(), r.switches},
 	}
@@ -141,6 +142,9 @@ func (b *nowBoard) read(ctx context.Context) (*reading, error) {
 		switches: map[string]store.ProviderSwitch{}, circuits: map[string]breaker.Snapshot{}, degraded: b.s.cfg.Breaker.Degraded()}
 	var err error
 	if r.overview, err = st.Overview(ctx, unknownAged); err != nil {
+		return nil, err
+	}
+	if r.children, err = st.ChildCounts(ctx); err != nil {
 		return nil, err
 	}
 	health, err := st.CallHealths(ctx)
@@ -201,7 +205,8 @@ func (s *Server) overviewView(ctx context.Context, r *reading) views.OverviewVie
 		Succeeded: hourView(o.Succeeded), Failed: hourView(o.Failed), Buckets: bucketTimes(o.Start),
 		Webhooks: views.WebhookStrip{Rejected: o.WebhookDay.Rejected, Unparsed: o.WebhookDay.Unparsed,
 			Unmatched: o.WebhookDay.Unmatched, Cap: store.CountCap, Last: o.WebhookDay.LastReceived},
-		Alerts: alertRows(o.Alerts),
+		Alerts:  alertRows(o.Alerts),
+		Refunds: r.children.Waiting(), Disputes: r.children.OpenDisputes, DisputeDue: r.children.NextDue,
 	}
 	for _, u := range o.Unknown {
 		v.Unknown = append(v.Unknown, views.SumView{Currency: u.Currency, Payments: u.Payments, Amount: u.Amount})
@@ -325,8 +330,10 @@ func (s *Server) waiting(ctx context.Context) views.WaitingView {
 	return v
 }
 
-// waiting is how many payments a person has to look at.
-func (r *reading) waiting() int { return r.overview.UnknownCount() + r.overview.NeedsReview }
+// waiting is how many payments, refunds and disputes a person has to look at.
+func (r *reading) waiting() int {
+	return r.overview.UnknownCount() + r.overview.NeedsReview + r.children.Waiting() + r.children.OpenDisputes
+}
 
 func (s *Server) waitingFragment(c echo.Context) error {
 	return s.fragment(c, topicBanners, func(ctx context.Context, rev string) (templ.Component, error) {

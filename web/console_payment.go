@@ -60,7 +60,7 @@ func (s *Server) paymentPage(c echo.Context) error {
 // decide, when the reader's may not.
 func (s *Server) paymentDetail(d store.Dossier, needs string) views.PaymentDetail {
 	v := views.PaymentDetail{Facts: s.paymentFacts(d), Actions: s.paymentActions(d.Payment, needs), Terms: paymentTerms(d),
-		ReplayKey: s.replayKey(d), Wallet: walletEffect(d)}
+		ReplayKey: s.replayKey(d), Wallet: walletEffect(d), Refunds: s.refundsView(d, needs), Disputes: disputeViews(d.Disputes)}
 	for _, a := range d.Attempts {
 		v.Attempts = append(v.Attempts, attemptView(a))
 	}
@@ -101,6 +101,7 @@ func (s *Server) paymentFacts(d store.Dossier) views.PaymentFacts {
 			}
 		}
 	}
+	refundsOfPayment(&f, d)
 	return f
 }
 
@@ -216,14 +217,21 @@ func pretty(body []byte) string {
 // ends with what happens next.
 func timeline(d store.Dossier, v views.PaymentDetail) []views.PaymentMoment {
 	var out []views.PaymentMoment
+	attempts := slices.Clone(v.Attempts)
+	for _, r := range v.Refunds.Rows {
+		attempts = append(attempts, r.Attempts...)
+	}
 	for _, e := range d.Events {
-		out = append(out, moment(e, d.Names, v.Attempts))
+		m := moment(e, d.Names, attempts)
+		m.Child = childMoment(d, e)
+		out = append(out, m)
 	}
 	for i, e := range d.Webhooks {
 		out = append(out, views.PaymentMoment{ID: "inbox-" + strconv.FormatInt(e.ID, 10), At: e.ReceivedAt,
 			Kind: "webhook_received", WhoKind: "provider", Who: e.Provider, Webhook: &v.Webhooks[i]})
 	}
 	slices.SortStableFunc(out, func(a, b views.PaymentMoment) int { return a.At.Compare(b.At) })
+	out = append(out, nextOfRefunds(d)...)
 	p := d.Payment
 	if p.NextCheckAt == nil || p.Status.Final() {
 		return out
@@ -243,13 +251,13 @@ func moment(e store.TimelineEvent, names map[string]string, attempts []views.Att
 	kind, _, _ := strings.Cut(e.Actor, ":")
 	m := views.PaymentMoment{ID: "event-" + strconv.FormatInt(e.ID, 10), At: e.At, Kind: e.Kind, WhoKind: kind,
 		Who: names[e.Actor], From: string(e.FromStatus), To: string(e.ToStatus), Reason: e.Reason}
-	if e.Kind == "operator" && e.Evidence["action"] == "reconcile" {
+	if action := e.Evidence["action"]; e.Kind == "operator" && action == "reconcile" || e.Kind == "refund_operator" && action == "lookup" {
 		m.Kind = "asked"
 	}
 	if e.Reason == "" {
 		m.Reason = evidenceWhy(e)
 	}
-	if e.AttemptID != nil && e.Kind == "attempt_finished" {
+	if e.AttemptID != nil && strings.HasSuffix(e.Kind, "attempt_finished") {
 		for i := range attempts {
 			if attempts[i].ID == e.AttemptID.String() {
 				m.Attempt = &attempts[i]

@@ -20,7 +20,7 @@ import (
 
 // reviewReasons lists the review reasons in the order the filter shows them.
 var reviewReasons = []string{store.ReviewAmountMismatch, store.ReviewDuplicate, store.ReviewContradiction,
-	store.ReviewKeyExpired, store.ReviewNoStatusAPI, store.ReviewUnmapped, store.ReviewAged}
+	store.ReviewKeyExpired, store.ReviewNoStatusAPI, store.ReviewUnmapped, store.ReviewRefundsDiffer, store.ReviewAged}
 
 // paymentQuery is the list's address, read: the filter as typed, as meant, and the page.
 type paymentQuery struct {
@@ -322,5 +322,28 @@ func (s *Server) workQueue(ctx context.Context, name string, live components.Liv
 		row.Since = w.Since
 		v.Rows = append(v.Rows, row)
 	}
-	return v, nil
+	err = s.queueChildren(ctx, name, &v)
+	return v, err
+}
+
+// queueChildren adds the refunds that need an answer and the open disputes.
+func (s *Server) queueChildren(ctx context.Context, name string, v *views.QueueListView) error {
+	refunds, total, err := s.cfg.Store.RefundQueue(ctx, name, queueRows)
+	if err != nil {
+		return err
+	}
+	v.RefundTotal, v.RefundsCapped = int64(total), messages.Bounded(ctx, int64(total), store.CountCap)
+	for _, w := range refunds {
+		row := refundFacts(w.Refund)
+		row.OrderRef, row.Since = w.OrderRef, w.Since
+		v.Refunds = append(v.Refunds, row)
+	}
+	disputes, more, err := s.cfg.Store.DisputeQueue(ctx, name, queueRows)
+	for _, d := range disputes {
+		row := disputeView(d.Dispute)
+		row.OrderRef = d.OrderRef
+		v.Disputes = append(v.Disputes, row)
+	}
+	v.MoreDisputes = more
+	return err
 }
