@@ -44,7 +44,9 @@ func (w *world) tellRefunds(wallet uuid.UUID, history []told) (out map[string]st
 	for id, op := range w.ops(p.ID) {
 		for n := range amounts {
 			if id == fmt.Sprintf("re_%d_%s", n, p.ID) {
-				out[fmt.Sprint(n)] = fmt.Sprintf("%s %d beyond %d %v", op.Status, op.Amount, op.Beyond, op.NeedsReview)
+				// Of refunds that exceed the charge the wallet covers those that come first.
+				reasons := slices.DeleteFunc(op.NeedsReview, func(r string) bool { return r == store.ReviewWalletShort })
+				out[fmt.Sprint(n)] = fmt.Sprintf("%s %d beyond %d %v", op.Status, op.Amount, op.Beyond, reasons)
 			}
 		}
 	}

@@ -120,7 +120,16 @@ func TestW05_TheRunningFigureIsACheck(t *testing.T) {
 	require.NoError(t, err)
 	w.clock.add(20 * time.Minute)
 	require.Zero(t, w.sweep(store.SweepParams{}).Differ)
+	w.hook(event("same", chargedTotal(p, 500), w.Now()))
+	w.clock.add(20 * time.Minute)
+	require.Zero(t, w.sweep(store.SweepParams{}).Differ)
 	require.Empty(t, w.get(p.ID).NeedsReview)
+
+	// Until there is another figure.
+	w.hook(event("most", chargedTotal(p, 600), w.Now()))
+	w.clock.add(20 * time.Minute)
+	require.Equal(t, 1, w.sweep(store.SweepParams{}).Differ)
+	require.Equal(t, []string{store.ReviewRefundsDiffer}, w.get(p.ID).NeedsReview)
 }
 
 // W-04: the refund's event may come before those of the charge it is of.

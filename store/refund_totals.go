@@ -19,7 +19,8 @@ const totalsGrace = 15 * time.Minute
 // two at the same moment the higher one.
 func (s *Store) noteTotals(ctx context.Context, tx pgx.Tx, providerName string, n observation) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE provider_objects SET refunded_total = $3, refunded_total_at = $4
+		UPDATE provider_objects SET refunded_total = $3, refunded_total_at = $4,
+			refunds_differ_since = CASE WHEN refunded_total = $3 THEN refunds_differ_since END -- another figure is new evidence
 		WHERE provider = $1 AND object_id = $2
 			AND (refunded_total_at IS NULL OR refunded_total_at < $4 OR refunded_total_at = $4 AND refunded_total < $3)`,
 		providerName, n.ID, n.Totals.Refunded, n.at)
@@ -31,7 +32,7 @@ func (s *Store) noteTotals(ctx context.Context, tx pgx.Tx, providerName string, 
 // difference from the provider's running figure is noted and left to the sweep; and
 // when both are right the reason goes.
 func (s *Store) reviewRefunds(ctx context.Context, tx pgx.Tx, pay Payment, fresh bool, source string, by Actor) (Payment, error) {
-	differ, err := s.noteDifferences(ctx, tx, pay)
+	differ, err := s.noteDifferences(ctx, tx, pay, fresh)
 	if err != nil {
 		return Payment{}, err
 	}
@@ -59,8 +60,9 @@ func (s *Store) reviewRefunds(ctx context.Context, tx pgx.Tx, pay Payment, fresh
 
 // noteDifferences marks the charges of a payment whose refunds, all of them settled, add
 // up to something else than the provider's figure. A figure that is older than the
-// newest refund and lower says nothing.
-func (s *Store) noteDifferences(ctx context.Context, tx pgx.Tx, pay Payment) (differ bool, err error) {
+// newest refund and lower says nothing. fresh: a refund has just settled, so whatever
+// differs now is told anew.
+func (s *Store) noteDifferences(ctx context.Context, tx pgx.Tx, pay Payment, fresh bool) (differ bool, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT o.object_id, o.refunds_differ_since IS NOT NULL,
 			r.open = 0 AND (o.refunded_total > r.sum OR o.refunded_total < r.sum AND o.refunded_total_at >= r.newest)
@@ -84,7 +86,7 @@ func (s *Store) noteDifferences(ctx context.Context, tx pgx.Tx, pay Payment) (di
 	}
 	for _, c := range list {
 		differ = differ || c.Now
-		if c.Was == c.Now {
+		if c.Was == c.Now && (!c.Now || !fresh) {
 			continue
 		}
 		var since *time.Time
