@@ -30,6 +30,7 @@ type ProviderCard struct {
 	Synced       *time.Time
 	KeyLife      time.Duration // 0: the provider ignores idempotency keys
 	NoStatusAPI  bool
+	Replays      bool // an unknown charge is settled by sending its own key and bytes again
 	Circuits     []CircuitView
 	MayAct       bool // the reader's role may reset and resume
 }
@@ -158,7 +159,11 @@ func (p ProviderCard) traits(ctx context.Context) string {
 	if p.NoStatusAPI {
 		ask = T(ctx, "providers.no_status_api")
 	}
-	return messages.Join(keys, ask)
+	again := ""
+	if p.Replays {
+		again = T(ctx, "providers.replays")
+	}
+	return messages.Join(keys, ask, again)
 }
 
 // SortClasses orders error classes by how often they were seen.

@@ -84,6 +84,9 @@ func (s *Server) renderReconcile(c echo.Context, status int, p store.Payment, pr
 		Hidden: []components.HiddenField{{Name: "version", Value: strconv.FormatInt(p.Version, 10)}},
 		Submit: views.T(ctx, "act.reconcile.submit", "Provider", p.Provider),
 	}
+	if s.replays(p) {
+		props = asReplay(ctx, p, props)
+	}
 	switch {
 	case p.Status.Final() && len(p.NeedsReview) == 0:
 		props.Blocked = views.T(ctx, "act.reconcile.final")
@@ -151,7 +154,11 @@ func (s *Server) postReconcile(c echo.Context) error {
 	case err != nil:
 		return err
 	}
-	s.flash(c, "ok", views.T(ctx, "act.reconcile.done", "Provider", p.Provider))
+	done := "act.reconcile.done"
+	if s.replays(p) {
+		done = "act.replay.done"
+	}
+	s.flash(c, "ok", views.T(ctx, done, "Provider", p.Provider))
 	return c.Redirect(http.StatusSeeOther, views.PaymentPath(p.ID.String()))
 }
 

@@ -127,14 +127,6 @@ func decidedBy(d store.Dossier) string {
 	return ""
 }
 
-// canAsk reports whether a person can have a payment checked: there is something to
-// ask, or the same key and bytes can go out again.
-func (s *Server) canAsk(p store.Payment) bool {
-	a, ok := s.cfg.Registry.Get(p.Provider)
-	replay := p.Status == store.Unknown && !slices.Contains(p.NeedsReview, store.ReviewKeyExpired)
-	return ok && (a.Capabilities().CanAsk() || replay && a.Capabilities().CanReplay())
-}
-
 // paymentActions lists what may be done now. A final payment without review has none,
 // and no payment ever has "charge again".
 func (s *Server) paymentActions(p store.Payment, needs string) []views.ActionLink {
@@ -142,7 +134,11 @@ func (s *Server) paymentActions(p store.Payment, needs string) []views.ActionLin
 	open := !p.Status.Final() || len(p.NeedsReview) > 0
 	var out []views.ActionLink
 	if open && s.canAsk(p) {
-		out = append(out, views.ActionLink{Label: "payment.act.reconcile", Href: path + "/reconcile", Kind: "primary", Icon: "refresh"})
+		label := "payment.act.reconcile"
+		if s.replays(p) {
+			label = "payment.act.replay"
+		}
+		out = append(out, views.ActionLink{Label: label, Href: path + "/reconcile", Kind: "primary", Icon: "refresh"})
 	}
 	switch {
 	case p.Status == store.Unknown:

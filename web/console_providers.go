@@ -44,6 +44,10 @@ func (s *Server) providerCard(ctx context.Context, r *reading, p provider.Settin
 	sw := r.switches[p.Name]
 	card := views.ProviderCard{Name: p.Name, Paused: sw.Paused, PausedReason: sw.PausedReason, PausedAt: sw.PausedAt,
 		LastWebhook: sw.LastWebhookAt, Synced: sw.SyncWatermark, NoStatusAPI: p.NoStatusAPI, MayAct: mayAct}
+	if a, ok := s.cfg.Registry.Get(p.Name); ok {
+		c := a.Capabilities()
+		card.NoStatusAPI, card.Replays = card.NoStatusAPI || !c.CanAsk(), c.CanReplay() && !c.CanAsk()
+	}
 	if !p.NoKeys {
 		card.KeyLife = p.KeyLife
 	}

@@ -1,0 +1,43 @@
+package web
+
+import (
+	"context"
+	"slices"
+
+	"fusebox/provider"
+	"fusebox/store"
+	"fusebox/views"
+	"fusebox/views/components"
+)
+
+// canAsk reports whether a person can have a payment checked: there is something to
+// ask, or the same key and bytes can go out again.
+func (s *Server) canAsk(p store.Payment) bool {
+	a, ok := s.cfg.Registry.Get(p.Provider)
+	return ok && a.Capabilities().CanAsk() || s.replays(p)
+}
+
+// replays reports whether checking a payment means to send its own key and bytes again,
+// which is a money call: it is unknown, and there is nothing to ask about it.
+func (s *Server) replays(p store.Payment) bool {
+	a, ok := s.cfg.Registry.Get(p.Provider)
+	if !ok || p.Status != store.Unknown || slices.Contains(p.NeedsReview, store.ReviewKeyExpired) {
+		return false
+	}
+	c := a.Capabilities()
+	askable := c.Has(provider.ByReference) || c.Has(provider.ByKey) || c.Has(provider.ByID) && p.ProviderPaymentID != ""
+	return c.CanReplay() && !askable
+}
+
+// asReplay puts a confirm page for asking into the words of a replay.
+func asReplay(ctx context.Context, p store.Payment, props components.ConfirmProps) components.ConfirmProps {
+	props.Title = views.T(ctx, "act.replay.title")
+	props.Lead = views.T(ctx, "act.replay.lead", "Provider", p.Provider)
+	props.Submit = views.T(ctx, "act.replay.submit", "Provider", p.Provider)
+	props.Consequences = []components.Consequence{
+		{Text: views.T(ctx, "act.replay.one_request", "Provider", p.Provider)},
+		{Text: views.T(ctx, "act.replay.one_charge")},
+		{Text: views.T(ctx, "act.reconcile.may_settle")},
+	}
+	return props
+}
