@@ -29,6 +29,8 @@ func TestCheckBudgetsHoldsTheOrderOfDeadlines(t *testing.T) {
 	require.Equal(t, 6, budgets[0].RequestsPerLookup, "two ways, three tries each")
 	searched := provider.Capabilities{Ways: []provider.Way{provider.ByID, provider.ByReference}, ListPages: 10}
 	require.Equal(t, 16, requestsPerLookup(searched), "and the pages of a list that is read through")
+	replayed := provider.Capabilities{IdempotencyKeys: true, Ways: []provider.Way{provider.ReplayKey, provider.WebhookOnly}}
+	require.Equal(t, 1, requestsPerLookup(replayed), "nothing to ask: the same key once more")
 }
 
 func TestCheckBudgetsNamesTheSettingItRefuses(t *testing.T) {
