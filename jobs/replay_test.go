@@ -304,3 +304,27 @@ func TestC16_ACrashInAReplayChargesAtMostOnce(t *testing.T) {
 		}
 	}
 }
+
+// Killed at any instruction of the first send: without an outcome it counts as maybe sent,
+// and the replay, not a second charge, tells.
+func TestC16_ACrashInTheFirstSendIsSettledByReplay(t *testing.T) {
+	t.Parallel()
+	for point, sends := range map[string]int{PointAfterMark: 1, PointAfterSend: 2, PointAfterAnswer: 2} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			b, f := replaying(t, nil)
+			var passed atomic.Int32
+			b.start("w1", func(c *Config) {
+				c.SweepEvery = 200 * time.Millisecond
+				c.At = func(at, _ string) {
+					if at == point && passed.Add(1) == 1 {
+						panic("crash at " + at)
+					}
+				}
+			})
+			p := b.becomes(b.pay("delta", nil).ID, store.Succeeded)
+			b.settledByReplay(p, f, sends)
+			require.Equal(t, "1:unknown 2:succeeded", b.attempts(p.ID))
+		})
+	}
+}
