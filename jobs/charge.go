@@ -116,17 +116,25 @@ func (c *charge) freeze(ctx context.Context) (done bool, err error) {
 		return false, nil
 	}
 	p := c.payment
+	if _, can := c.lane.operator(provider.OpCapture); p.Manual() && !can {
+		return true, c.reject(ctx, &provider.FieldError{Field: "capture", Reason: c.lane.settings.Name + " takes the money at once"})
+	}
 	c.body, err = c.lane.adapter.Freeze(provider.ChargeRequest{
 		PaymentID: p.ID.String(), OrderRef: p.OrderRef, Money: p.Money(), Description: p.Description,
-		CustomerName: p.CustomerName, CustomerEmail: p.CustomerEmail,
+		CustomerName: p.CustomerName, CustomerEmail: p.CustomerEmail, ManualCapture: p.Manual(),
 		PaymentMethod: p.Metadata[provider.MetaPaymentMethod], CustomerID: p.Metadata[provider.MetaCustomerID],
 	})
 	var field *provider.FieldError
 	if !errors.As(err, &field) {
 		return false, err
 	}
-	return true, c.r.cfg.Store.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := c.r.cfg.Store.RejectBeforeSend(ctx, tx, p.ID, field.Field, field.Reason); err != nil {
+	return true, c.reject(ctx, field)
+}
+
+// reject fails the payment before anything is sent.
+func (c *charge) reject(ctx context.Context, field *provider.FieldError) error {
+	return c.r.cfg.Store.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := c.r.cfg.Store.RejectBeforeSend(ctx, tx, c.payment.ID, field.Field, field.Reason); err != nil {
 			return err
 		}
 		return complete(ctx, tx, c.job)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -188,6 +189,7 @@ func (r *Runner) lookupPolicy(l *lane, done int) store.LookupPolicy {
 	return store.LookupPolicy{
 		AbsentHorizon: l.settings.AbsentHorizon, OnAbsent: l.settings.OnAbsent, KeyLife: l.keyLife(),
 		NextAt: r.cfg.Now().Add(reconcilePause(l.settings, done)), MaxLookups: agedLookups,
+		RestAt: r.cfg.Now().Add(jitter(at(l.settings.ReconcilePauses, math.MaxInt))), // the low rate: a capture or an event moves it
 	}
 }
 

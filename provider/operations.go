@@ -71,6 +71,19 @@ const (
 	ObjectCharge  ObjectKind = ""
 	ObjectRefund  ObjectKind = "refund"
 	ObjectDispute ObjectKind = "dispute"
+	// What a capture or void came to, as the answer to it or a question about it tells.
+	// Providers keep no object of their own for them: ID is the charge's, Outcome and Money
+	// are the operation's, and Child.Charge is the charge as it is now.
+	ObjectCapture ObjectKind = "capture"
+	ObjectVoid    ObjectKind = "void"
+)
+
+// Reasons an adapter gives for the status of a charge that is authorised before it is
+// captured, in Object.Reason.
+const (
+	ReasonAuthorised = "authorised"            // the money is held and not taken
+	ReasonVoided     = "voided"                // let go because somebody asked for it
+	ReasonExpired    = "authorisation_expired" // let go by the provider: nobody captured in time
 )
 
 // Words of a dispute, in Object.Status: every adapter maps its provider's to these.
@@ -86,11 +99,13 @@ type Child struct {
 	ChargeID  string    // the charge, by the provider's id
 	PaymentID string    // the charge's own reference, if the provider repeats it: our payment id
 	DueBy     time.Time // of a dispute: when evidence has to be there; zero: not said
+	Charge    *Object   // of a capture or void: the charge as the provider describes it now
 }
 
 // Totals are a provider's running figures about one charge: a check, never an addition.
 type Totals struct {
-	Authorised, Captured, Refunded int64 // minor units of the charge's currency
+	Authorised, Captured, Refunded int64     // minor units of the charge's currency
+	AuthorisedUntil                time.Time // when an authorisation lapses; zero: not said
 }
 
 // Can reports whether the provider is declared to do this to a charge.

@@ -29,6 +29,8 @@ type ChargeRequest struct {
 	// pm_…, cus_…). Empty at the others. A client names them in its payment's metadata.
 	PaymentMethod string
 	CustomerID    string
+	// ManualCapture: hold the money and take it when a capture says so.
+	ManualCapture bool
 }
 
 // Where a payment's metadata names the stored payment method and its customer.

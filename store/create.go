@@ -77,12 +77,12 @@ func (s *Store) insertPayment(ctx context.Context, tx pgx.Tx, n NewPayment, hash
 	return scanPayment(tx.QueryRow(ctx, `
 		INSERT INTO payments (id, client_id, idempotency_key, request_hash, order_ref, provider, amount, currency,
 			description, customer_name, customer_email, metadata, wallet_id, status, next_check_at, next_check_why,
-			created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'pending', $14, $15, $14, $14)
+			created_at, updated_at, capture)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'pending', $14, $15, $14, $14, coalesce(nullif($16, ''), 'automatic'))
 		ON CONFLICT ON CONSTRAINT payments_idempotency DO NOTHING
 		RETURNING `+paymentColumns,
 		id, n.ClientID, n.IdempotencyKey, hash, n.OrderRef, n.Provider, n.Amount, n.Currency,
-		n.Description, n.CustomerName, n.CustomerEmail, n.Metadata, n.WalletID, s.Now(), whyCharge))
+		n.Description, n.CustomerName, n.CustomerEmail, n.Metadata, n.WalletID, s.Now(), whyCharge, n.Capture))
 }
 
 // replay answers a known key: the stored payment as it is now, or ErrKeyReused.
@@ -141,6 +141,9 @@ func (n NewPayment) hash() ([]byte, error) {
 	content := []any{n.OrderRef, n.Provider, n.Amount, n.Currency, n.Description, n.CustomerName, n.CustomerEmail, n.Metadata, n.WalletID}
 	if n.Metadata == nil {
 		content[7] = map[string]string{}
+	}
+	if n.Capture == CaptureManual { // appended: hashes stored before there was a choice stay what they are
+		content = append(content, n.Capture)
 	}
 	b, err := json.Marshal(content) // map keys come out sorted
 	if err != nil {

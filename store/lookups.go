@@ -25,7 +25,8 @@ type LookupPolicy struct {
 	OnAbsent      string        // fail | recharge
 	NextAt        time.Time     // next lookup if this one does not settle it
 	KeyLife       time.Duration
-	MaxLookups    int // beyond it: needs_review aged, lookups go on at the low rate (0: never)
+	RestAt        time.Time // next lookup of a payment whose money is only held (zero: NextAt)
+	MaxLookups    int       // beyond it: needs_review aged, lookups go on at the low rate (0: never)
 }
 
 // Reason of a payment that failed because the provider never had it.
@@ -43,7 +44,8 @@ func (s *Store) RecordLookup(ctx context.Context, tx pgx.Tx, id uuid.UUID, l pro
 		return Payment{}, err
 	}
 	c := lookupChange(l, pol, by)
-	if pol.MaxLookups > 0 && p.Lookups+1 >= pol.MaxLookups && !p.Status.Final() && p.Status != Pending {
+	c.rest = pol.RestAt
+	if pol.MaxLookups > 0 && !p.Authorised() && p.Lookups+1 >= pol.MaxLookups && !p.Status.Final() && p.Status != Pending {
 		c.add = append(c.add, ReviewAged)
 	}
 	objects := ours(p, l.Objects)

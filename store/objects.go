@@ -20,13 +20,21 @@ type finding struct {
 	reason       string // for the status the objects decide, if they say no more
 	message      string
 	change       change // kind, source, actor, next, detail; the rest is decided here
+	answers      answering
 }
 
 // settle applies what a provider's objects say to the payment p, held locked: it
 // merges them into what is known, judges all objects together, and lets apply move
 // the payment. Every source of objects comes through here.
 func (s *Store) settle(ctx context.Context, tx pgx.Tx, p Payment, f finding) (Payment, error) {
-	changed, foreign, err := s.observe(ctx, tx, p, f.observations)
+	var actions []Operation
+	var err error
+	if p.Manual() {
+		if actions, err = actionsOf(ctx, tx, p.ID); err != nil {
+			return Payment{}, err
+		}
+	}
+	changed, foreign, err := s.observe(ctx, tx, p, actions, f.observations)
 	if err != nil {
 		return Payment{}, err
 	}
@@ -34,10 +42,21 @@ func (s *Store) settle(ctx context.Context, tx pgx.Tx, p Payment, f finding) (Pa
 	if err != nil {
 		return Payment{}, err
 	}
+	if p.Manual() {
+		if p, err = s.settleActions(ctx, tx, p, actions, objects, f); err != nil {
+			return Payment{}, err
+		}
+	}
 	j := judge(objects, p.ProviderPaymentID)
 	c := f.change
 	c.on, c.to, c.proof = f.on, j.to, j.to == Succeeded
 	c.reason, c.message = f.wording(j, p)
+	if j.to == Processing && p.Manual() && p.AuthorisedAmount > 0 {
+		c.reason = provider.ReasonAuthorised
+		if !c.rest.IsZero() {
+			c.next = next{at: c.rest, why: whyAuthorised}
+		}
+	}
 	if changed {
 		// New evidence is judged afresh; without any, what a person cleared stays cleared.
 		c.add, c.drop = append(c.add, j.reviews...), append(c.drop, objectReviews...)
@@ -86,7 +105,7 @@ func (f finding) wording(j judgement, p Payment) (reason, message string) {
 // observe merges observations into provider_objects. changed: something new was
 // said. foreign: ids of objects that belong to another payment; they say nothing
 // about this one.
-func (s *Store) observe(ctx context.Context, tx pgx.Tx, p Payment, obs []observation) (changed bool, foreign []string, err error) {
+func (s *Store) observe(ctx context.Context, tx pgx.Tx, p Payment, actions []Operation, obs []observation) (changed bool, foreign []string, err error) {
 	obs = storable(obs)
 	slices.SortStableFunc(obs, func(a, b observation) int { return strings.Compare(a.ID, b.ID) })
 	for _, n := range obs {
@@ -101,9 +120,12 @@ func (s *Store) observe(ctx context.Context, tx pgx.Tx, p Payment, obs []observa
 		}
 		isNew := o.outcomeAt.IsZero() || o.paymentID == nil
 		o.paymentID = &id
-		merged, diff := o.merge(n, p.Money())
+		merged, diff := o.merge(n, wanted(p, actions, n))
 		changed = changed || diff || isNew
 		if err := s.saveObject(ctx, tx, merged); err != nil {
+			return false, nil, err
+		}
+		if err := s.noteAuthorised(ctx, tx, p, n); err != nil {
 			return false, nil, err
 		}
 		if n.Totals != nil {

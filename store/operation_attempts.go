@@ -160,10 +160,14 @@ func (s *Store) operationOutcome(ctx context.Context, tx pgx.Tx, pay Payment, op
 	c := operationChange{change: s.answerChange(pay, p)}
 	c.kind, c.by = op.event("attempt_finished"), System("operation")
 	o := p.Charged
-	switch o.Outcome {
-	case provider.NotSent, provider.NotExecuted: // pending stays pending, and nothing returns to it
+	switch {
+	case o.Outcome == provider.NotSent, o.Outcome == provider.NotExecuted: // pending stays pending, and nothing returns to it
 		c.change = s.notExecutedChange(p, c.change)
 		return s.applyOperation(ctx, tx, pay, op, c)
+	case !op.refund():
+		return s.actionOutcome(ctx, tx, pay, op, p, c)
+	}
+	switch o.Outcome {
 	case provider.Processing, provider.Succeeded, provider.Failed:
 		if o.Object != nil && ident(o.Object.ID) != "" {
 			return s.settleOperation(ctx, tx, pay, op, operationFinding{on: ByAnswer, observations: s.seen("answer", s.Now(), *o.Object),

@@ -171,7 +171,7 @@ func (s *Store) beyond(ctx context.Context, tx pgx.Tx, pay Payment, op, q Operat
 // chargeTook is what can have been refunded of a charge at most: the payment's amount,
 // or what a duplicate of it took, if that was more.
 func chargeTook(ctx context.Context, tx pgx.Tx, pay Payment, charge string) (int64, error) {
-	took := pay.Amount
+	took := pay.Took().Amount
 	if charge == pay.ProviderPaymentID {
 		return took, nil
 	}
@@ -266,6 +266,9 @@ func (s *Store) alertOperation(ctx context.Context, tx pgx.Tx, pay Payment, op O
 		ReviewUnmapped:       "The provider answered a refund with a status that is not on our list",
 		ReviewAged:           "A refund has been without an answer for too long",
 		ReviewWalletShort:    "A wallet does not cover the refund of its top-up",
+	}
+	if !op.refund() {
+		titles = actionTitles
 	}
 	title, ok := titles[reason]
 	if !ok {

@@ -30,6 +30,9 @@ func (s *Store) RecordOperationLookup(ctx context.Context, tx pgx.Tx, id uuid.UU
 	}
 	objects := oursOperation(op, l.Objects)
 	switch {
+	case l.Verdict == provider.LookupFound && !op.refund():
+		c.set = func(q *Operation) { q.Lookups++; q.AbsentLookups = 0 }
+		op, err = s.actionFound(ctx, tx, pay, op, l, c)
 	case l.Verdict == provider.LookupFound && len(objects) > 0:
 		c.set = func(q *Operation) { q.Lookups++; q.AbsentLookups = 0 }
 		op, err = s.settleOperation(ctx, tx, pay, op, operationFinding{on: ByLookup, observations: s.seen("lookup", s.Now(), objects...), change: c})
@@ -74,9 +77,12 @@ func oursOperation(op Operation, objects []provider.Object) []provider.Object {
 }
 
 // operationAbsent weighs "there is no such refund", by the rules of absent: asked by our
-// own reference or key, after the horizon, twice in a row, and never seen before.
+// own reference or key, after the horizon, twice in a row, and never seen before. Of a
+// capture or void it is the charge that says so, and may be asked by its id; one that was
+// acknowledged is not there yet.
 func (s *Store) operationAbsent(ctx context.Context, tx pgx.Tx, pay Payment, op Operation, pr prior, l provider.LookedUp, pol LookupPolicy, c operationChange) (Operation, error) {
-	counts := (l.Way == provider.ByReference || l.Way == provider.ByKey) && pr.open == nil && pr.seq > 0 &&
+	counts := (l.Way == provider.ByReference || l.Way == provider.ByKey || l.Way == provider.ByID && !op.refund()) &&
+		(op.refund() || op.Status == Unknown) && pr.open == nil && pr.seq > 0 &&
 		!s.Now().Before(pr.lastMark.Add(pol.AbsentHorizon))
 	c.detail = with(c.detail, "counts", counts)
 	if !counts || op.Status.Final() || op.Status == Pending {

@@ -12,14 +12,15 @@ import (
 
 // Reasons in payments.next_check_why that the store itself writes.
 const (
-	whyCharge    = "charge"    // the charge job is queued
-	whyInFlight  = "in_flight" // an attempt is running
-	whyRetry     = "retry"     // provably not executed; the job comes back
-	whyThrottled = "throttled" // the provider asked us to come back later
-	whyPaused    = "paused"    // charges of the provider are paused
-	whyReconcile = "reconcile" // a lookup is queued
-	whyRecharge  = "recharge"  // the same key and bytes go out again
-	whyOperator  = "operator"  // a person asked for a lookup
+	whyCharge     = "charge"     // the charge job is queued
+	whyInFlight   = "in_flight"  // an attempt is running
+	whyRetry      = "retry"      // provably not executed; the job comes back
+	whyThrottled  = "throttled"  // the provider asked us to come back later
+	whyPaused     = "paused"     // charges of the provider are paused
+	whyReconcile  = "reconcile"  // a lookup is queued
+	whyRecharge   = "recharge"   // the same key and bytes go out again
+	whyAuthorised = "authorised" // the money is held until it is captured or let go
+	whyOperator   = "operator"   // a person asked for a lookup
 )
 
 // PauseCharges pauses a provider's charge queue after a configuration alarm; ResumeCharges

@@ -69,6 +69,34 @@ type Payment struct {
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
 	SettledAt         *time.Time
+
+	Capture          string     // CaptureAutomatic or CaptureManual
+	AuthorisedAmount int64      // what the provider holds, or held; 0: it never said so
+	AuthorisedUntil  *time.Time // when it lets go by itself
+	CaptureAmount    int64      // what its capture asks for, or took; 0: none is under way or done
+	CapturedAmount   int64      // what was taken; 0 until succeeded
+}
+
+// When a payment's money is taken.
+const (
+	CaptureAutomatic = "automatic" // with the charge
+	CaptureManual    = "manual"    // by a capture; until then it is only held
+)
+
+// Manual reports whether a capture takes the money.
+func (p Payment) Manual() bool { return p.Capture == CaptureManual }
+
+// Authorised reports whether the money is held and waits to be captured or let go.
+func (p Payment) Authorised() bool {
+	return p.Manual() && p.Status == Processing && p.AuthorisedAmount > 0
+}
+
+// Took is what the charge takes if it succeeds: what its capture asks for, or all of it.
+func (p Payment) Took() provider.Money {
+	if p.CaptureAmount > 0 {
+		return provider.Money{Amount: p.CaptureAmount, Currency: p.Currency}
+	}
+	return p.Money()
 }
 
 // Money returns the amount and currency asked for.
@@ -103,7 +131,8 @@ type NewPayment struct {
 	CustomerEmail   string
 	Metadata        map[string]string
 	WalletID        *uuid.UUID
-	AllowConcurrent bool // a second payment for an order_ref that is unknown or processing
+	Capture         string // empty: CaptureAutomatic
+	AllowConcurrent bool   // a second payment for an order_ref that is unknown or processing
 }
 
 // Created is the result of CreatePayment.

@@ -12,7 +12,8 @@ const paymentColumns = `id, client_id, idempotency_key, order_ref, provider, amo
 	description, customer_name, customer_email, metadata, wallet_id, status, status_reason,
 	status_evidence, needs_review, coalesce(provider_payment_id, ''), provider_message,
 	next_check_at, next_check_why, lookups, absent_lookups, unknown_since, unknown_seen,
-	version, created_at, updated_at, settled_at`
+	version, created_at, updated_at, settled_at,
+	capture, coalesce(authorised_amount, 0), authorised_until, coalesce(capture_amount, 0), captured_amount`
 
 // scanPayment reads a row of paymentColumns.
 func scanPayment(row pgx.Row) (p Payment, err error) {
@@ -20,7 +21,8 @@ func scanPayment(row pgx.Row) (p Payment, err error) {
 		&p.Description, &p.CustomerName, &p.CustomerEmail, &p.Metadata, &p.WalletID, &p.Status, &p.StatusReason,
 		&p.StatusEvidence, &p.NeedsReview, &p.ProviderPaymentID, &p.ProviderMessage,
 		&p.NextCheckAt, &p.NextCheckWhy, &p.Lookups, &p.AbsentLookups, &p.UnknownSince, &p.UnknownSeen,
-		&p.Version, &p.CreatedAt, &p.UpdatedAt, &p.SettledAt)
+		&p.Version, &p.CreatedAt, &p.UpdatedAt, &p.SettledAt,
+		&p.Capture, &p.AuthorisedAmount, &p.AuthorisedUntil, &p.CaptureAmount, &p.CapturedAmount)
 	if err != nil {
 		return Payment{}, err
 	}

@@ -154,10 +154,19 @@ func (s *Store) listed(o provider.Object) finding {
 	}}
 }
 
+// expected is the money an object of a payment should be about: while it is open what
+// was asked for, and once it took money what its capture asked for.
+func expected(p Payment, o provider.Object) provider.Money {
+	if o.Outcome == provider.Succeeded {
+		return p.Took()
+	}
+	return p.Money()
+}
+
 // compare names what a listed object and our payment, as it was before, disagree about.
 func compare(before, after Payment, o provider.Object) (finding, detail string) {
 	switch {
-	case o.Money != before.Money() && o.Outcome != provider.Failed:
+	case o.Money != expected(before, o) && o.Outcome != provider.Failed:
 		return findAmountDiffers, fmt.Sprintf("asked %d %s, theirs %d %s", before.Amount, before.Currency, o.Money.Amount, clean(o.Money.Currency))
 	case after.Status == Succeeded && o.Outcome == provider.Succeeded && ident(o.ID) != after.ProviderPaymentID:
 		return findDuplicate, "the payment rests on " + after.ProviderPaymentID

@@ -40,7 +40,7 @@ func (s *Store) reviewRefunds(ctx context.Context, tx pgx.Tx, pay Payment, fresh
 	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM operations r WHERE payment_id = $1 AND kind = 'refund' AND status = 'succeeded'
 		GROUP BY provider_payment_id HAVING sum(amount) > greatest($2, (SELECT o.amount FROM provider_objects o
 			WHERE o.provider = $3 AND o.object_id = r.provider_payment_id AND o.payment_id = $1 AND o.succeeded_at IS NOT NULL
-			AND r.provider_payment_id <> $4)))`, pay.ID, pay.Amount, pay.Provider, pay.ProviderPaymentID).Scan(&over)
+			AND r.provider_payment_id <> $4)))`, pay.ID, pay.Took().Amount, pay.Provider, pay.ProviderPaymentID).Scan(&over)
 	if err != nil {
 		return Payment{}, wrap(err, "add refunds up")
 	}

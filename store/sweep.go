@@ -19,7 +19,7 @@ type SweepParams struct {
 	AskAt       func(provider string) bool // false: the provider has no status API (nil: all have one)
 	// AskOperationAt is the same of what was done to a charge (nil: as AskAt).
 	AskOperationAt func(provider string, kind provider.OperationKind) bool
-	ReplayAt    func(provider string) bool // true: an unknown payment's key and bytes may go out again instead (nil: nowhere)
+	ReplayAt       func(provider string) bool // true: an unknown payment's key and bytes may go out again instead (nil: nowhere)
 }
 
 // Swept counts what a sweep found.
@@ -144,7 +144,7 @@ func (s *Store) requeue(ctx context.Context, tx pgx.Tx, pay Payment, p SweepPara
 	}
 	replay := pay.Status == Unknown && p.ReplayAt != nil && p.ReplayAt(pay.Provider)
 	if !replay && !p.AskAt(pay.Provider) {
-		if pay.Status == Unknown || s.Now().Sub(pay.UpdatedAt) > eventWait {
+		if pay.Status == Unknown || !pay.Authorised() && s.Now().Sub(pay.UpdatedAt) > eventWait {
 			c.next, c.add = next{}, []string{ReviewNoStatusAPI}
 			c.set = func(q *Payment) { q.NextCheckAt, q.NextCheckWhy = nil, "" }
 		}

@@ -35,6 +35,7 @@ type change struct {
 	add      []string
 	drop     []string
 	next     next
+	rest     time.Time // of a lookup: when to ask again about money that is only held
 
 	kind      string // of the timeline event
 	source    string

@@ -96,7 +96,7 @@ func (b *Books) drift(ctx context.Context, tx pgx.Tx) error {
 		UNION ALL
 		SELECT format('payment %s: succeeded and its wallet was not credited', p.id)
 		FROM payments p LEFT JOIN wallet_entries e ON e.operation_id = 'payment:' || p.id || ':topup'
-		WHERE p.status = 'succeeded' AND p.wallet_id IS NOT NULL AND (e.id IS NULL OR e.amount <> p.amount OR e.wallet_id <> p.wallet_id)
+		WHERE p.status = 'succeeded' AND p.wallet_id IS NOT NULL AND (e.id IS NULL OR e.amount <> p.captured_amount OR e.wallet_id <> p.wallet_id)
 		UNION ALL
 		SELECT format('payment %s: %s and its wallet was credited', p.id, p.status)
 		FROM wallet_entries e JOIN payments p ON p.id = e.payment_id WHERE e.kind = 'topup' AND p.status <> 'succeeded'`)

@@ -49,10 +49,10 @@ func (b *Books) refunds(ctx context.Context, tx pgx.Tx, s *Store) error {
 const (
 	// refundFindings: sums that cannot be. What a person was told of is no finding.
 	refundFindings = `
-		SELECT format('payment %s: refunds of %s add up to %s of %s', p.id, r.charge, r.sum, p.amount)
+		SELECT format('payment %s: refunds of %s add up to %s of %s', p.id, r.charge, r.sum, coalesce(p.capture_amount, p.amount))
 		FROM (SELECT payment_id, provider_payment_id AS charge, sum(amount) AS sum FROM operations
 			WHERE kind = 'refund' AND status <> 'failed' GROUP BY 1, 2) r JOIN payments p ON p.id = r.payment_id
-		WHERE r.sum > greatest(p.amount, (SELECT o.amount FROM provider_objects o
+		WHERE r.sum > greatest(coalesce(p.capture_amount, p.amount), (SELECT o.amount FROM provider_objects o
 				WHERE o.provider = p.provider AND o.object_id = r.charge AND o.payment_id = p.id AND o.succeeded_at IS NOT NULL
 				AND r.charge <> p.provider_payment_id)) AND NOT p.needs_review @> '{refunds_differ}'
 			AND NOT EXISTS (SELECT 1 FROM audit_log a WHERE a.target = 'payment:' || p.id AND a.action = 'payment.resolve')

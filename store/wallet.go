@@ -125,7 +125,7 @@ func (s *Store) topUp(ctx context.Context, tx pgx.Tx, p Payment, by Actor) error
 	if p.WalletID == nil {
 		return nil
 	}
-	_, _, err := s.move(ctx, tx, WalletEntry{WalletID: *p.WalletID, OperationID: topUpOperation(p.ID), Amount: p.Amount,
+	_, _, err := s.move(ctx, tx, WalletEntry{WalletID: *p.WalletID, OperationID: topUpOperation(p.ID), Amount: p.Took().Amount,
 		Kind: "topup", PaymentID: &p.ID, Note: p.OrderRef}, by)
 	return err
 }

@@ -179,14 +179,14 @@ func finding(p store.Payment, taken []provider.Object) string {
 		return fmt.Sprintf("%s took %d %s (%s), the payment is %s", p.Provider, taken[0].Money.Amount, taken[0].Money.Currency, taken[0].ID, p.Status)
 	}
 	for _, o := range taken {
-		if o.Money == p.Money() && (p.ProviderPaymentID == "" || o.ID == p.ProviderPaymentID) {
+		if o.Money == p.Took() && (p.ProviderPaymentID == "" || o.ID == p.ProviderPaymentID) {
 			return ""
 		}
 	}
 	if len(taken) == 0 {
 		return fmt.Sprintf("succeeded, but %s has no successful charge for it", p.Provider)
 	}
-	return fmt.Sprintf("succeeded with %d %s, %s has %d %s as %s", p.Amount, p.Currency, p.Provider, taken[0].Money.Amount, taken[0].Money.Currency, taken[0].ID)
+	return fmt.Sprintf("succeeded with %d %s, %s has %d %s as %s", p.Took().Amount, p.Currency, p.Provider, taken[0].Money.Amount, taken[0].Money.Currency, taken[0].ID)
 }
 
 func (a *app) settings(name string) (provider.Settings, bool) {
