@@ -42,6 +42,14 @@ type Settings struct {
 	SyncPause time.Duration
 }
 
+// documentedKeyLife is how long providers say they remember a key, where it is not the
+// usual day. An adapter refuses a longer one.
+var documentedKeyLife = map[string]time.Duration{
+	"mollie": time.Hour,
+	"paypal": 6 * time.Hour,
+	"adyen":  7 * 24 * time.Hour,
+}
+
 // WithDefaults returns s with every zero field set to its default.
 func (s Settings) WithDefaults() Settings {
 	def := func(d *time.Duration, v time.Duration) {
@@ -53,6 +61,7 @@ func (s Settings) WithDefaults() Settings {
 		s.Kind = "gateway"
 	}
 	if !s.NoKeys {
+		def(&s.KeyLife, documentedKeyLife[s.Kind])
 		def(&s.KeyLife, 24*time.Hour)
 	}
 	def(&s.ConnectTimeout, 2*time.Second)

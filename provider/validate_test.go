@@ -146,3 +146,14 @@ func TestKindsBuild(t *testing.T) {
 	requireField(t, err, "api_key")
 	require.Panics(t, func() { NewRegistry(named{name: "a"}, named{name: "a"}) })
 }
+
+func TestKeyLifeIsWhatTheProviderDocuments(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]time.Duration{
+		"": 24 * time.Hour, "stripe": 24 * time.Hour, "mollie": time.Hour, "paypal": 6 * time.Hour, "adyen": 168 * time.Hour,
+	} {
+		require.Equal(t, want, Settings{Kind: kind}.WithDefaults().KeyLife, kind)
+	}
+	require.Equal(t, time.Minute, Settings{Kind: "mollie", KeyLife: time.Minute}.WithDefaults().KeyLife)
+	require.Zero(t, Settings{NoKeys: true}.WithDefaults().KeyLife)
+}
