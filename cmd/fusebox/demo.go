@@ -199,7 +199,7 @@ func (d *demo) addPeople(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, d.apiKey, err = d.app.store.CreateAPIKey(ctx, "demo", commandLine)
+	_, d.apiKey, err = d.app.store.CreateAPIKey(ctx, "demo", commandLine, store.ScopePayments, store.ScopeRefunds)
 	return err
 }
 

@@ -27,6 +27,13 @@ type traffic struct {
 	rng     *rand.Rand
 	wallets []string
 	orders  int
+	paid    []charged // payments to give back, the oldest first
+}
+
+// charged is a payment that was asked for; whether it was paid is looked up later.
+type charged struct {
+	id     string
+	amount int64
 }
 
 func newTraffic(url, apiKey string, names []string, seed uint64, log *slog.Logger) *traffic {
@@ -76,6 +83,9 @@ func (t *traffic) run(ctx context.Context, perSecond float64) {
 		case <-tick.C:
 			body, repeats := t.draw()
 			wg.Go(func() { t.create(context.WithoutCancel(ctx), body, repeats) })
+			if p, part, ok := t.drawRefund(); ok {
+				wg.Go(func() { t.giveBack(context.WithoutCancel(ctx), p, part) })
+			}
 		}
 	}
 }
@@ -107,14 +117,75 @@ func (t *traffic) draw() (body map[string]any, repeats int) {
 func (t *traffic) create(ctx context.Context, body map[string]any, repeats int) {
 	key := uuid.NewString()
 	var wg sync.WaitGroup
-	for range repeats {
+	var made struct {
+		ID     string
+		Amount int64
+	}
+	for i := range repeats {
 		wg.Go(func() {
-			if err := t.post(ctx, "/api/v1/payments", key, body, nil); err != nil {
+			into := any(nil)
+			if i == 0 {
+				into = &made
+			}
+			if err := t.post(ctx, "/api/v1/payments", key, body, into); err != nil {
 				t.log.Warn("demo traffic", "error", err)
 			}
 		})
 	}
 	wg.Wait()
+	if made.ID != "" {
+		t.remember(charged{made.ID, made.Amount})
+	}
+}
+
+// Refunds of the demo: about one payment in refundEvery, some time after it was made,
+// half of them in part. The rest of a payment that was given back in part stays.
+const (
+	refundEvery = 12
+	refundAfter = 40 // payments later
+)
+
+func (t *traffic) remember(p charged) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.paid = append(t.paid, p)
+}
+
+// drawRefund picks a payment to give back, now and then; part is how much of it, 0 for
+// all that is refundable.
+func (t *traffic) drawRefund() (p charged, part int64, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.paid) < refundAfter {
+		return charged{}, 0, false
+	}
+	p, t.paid = t.paid[0], t.paid[1:]
+	if t.rng.IntN(2) == 0 {
+		part = p.amount / 3
+	}
+	return p, part, t.rng.IntN(refundEvery) == 0
+}
+
+// giveBack refunds a payment if it was paid: a client that looks before it asks.
+func (t *traffic) giveBack(ctx context.Context, p charged, part int64) {
+	var now struct {
+		Status     string
+		Refundable int64
+	}
+	if err := t.get(ctx, "/api/v1/payments/"+p.id, &now); err != nil {
+		t.log.Warn("demo traffic", "error", err)
+		return
+	}
+	if now.Status != "succeeded" || now.Refundable == 0 {
+		return // unknown, or declined: nothing to give back for sure
+	}
+	body := map[string]any{"reason": "The customer sent it back.", "expected_refundable": now.Refundable}
+	if part > 0 {
+		body["amount"] = part
+	}
+	if err := t.post(ctx, "/api/v1/payments/"+p.id+"/refunds", uuid.NewString(), body, nil); err != nil {
+		t.log.Warn("demo traffic", "error", err)
+	}
 }
 
 func (t *traffic) post(ctx context.Context, path, key string, body, into any) error {
@@ -127,8 +198,20 @@ func (t *traffic) post(ctx context.Context, path, key string, body, into any) er
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+t.apiKey)
 	req.Header.Set("Idempotency-Key", key)
+	return t.do(req, into)
+}
+
+func (t *traffic) get(ctx context.Context, path string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url+path, nil)
+	if err != nil {
+		return err
+	}
+	return t.do(req, into)
+}
+
+func (t *traffic) do(req *http.Request, into any) error {
+	req.Header.Set("Authorization", "Bearer "+t.apiKey)
 	resp, err := t.client.Do(req)
 	if err != nil {
 		return err
@@ -139,7 +222,7 @@ func (t *traffic) post(ctx context.Context, path, key string, body, into any) er
 		return err
 	}
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("POST %s: %s: %s", path, resp.Status, answer)
+		return fmt.Errorf("%s %s: %s: %s", req.Method, req.URL.Path, resp.Status, answer)
 	}
 	if into == nil {
 		return nil
