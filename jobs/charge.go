@@ -150,6 +150,7 @@ func (c *charge) begin(ctx context.Context) (store.Attempt, error) {
 	a, p, err := c.r.cfg.Store.BeginAttempt(ctx, store.BeginParams{
 		PaymentID: c.payment.ID, Body: c.body, KeyLife: c.lane.keyLife(),
 		Deadline: attemptOwned(c.lane.settings), Worker: c.r.cfg.Worker, Recharge: c.job.Args.Recharge, Replay: c.replay,
+		AskAfter: c.lane.canAskAbout(c.payment),
 	})
 	if err != nil {
 		return store.Attempt{}, err

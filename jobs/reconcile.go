@@ -55,8 +55,8 @@ func (w *reconcileWorker) Work(ctx context.Context, job *river.Job[reconcileArgs
 	if !needsLookup(p) {
 		return w.leave(ctx, job)
 	}
-	if l.canReplay() && !l.canAskAbout(p) {
-		return w.replay(ctx, job, l)
+	if l.replays(p) || l.canReplay() && !l.canAskAbout(p) {
+		return w.replay(ctx, job, l, p)
 	}
 	h, err := w.r.readHistory(ctx, id)
 	if err != nil {

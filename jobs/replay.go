@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,18 +32,31 @@ func (l *lane) canAskAbout(p store.Payment) bool {
 	return l.asks() && (c.Has(provider.ByReference) || c.Has(provider.ByKey) || p.ProviderPaymentID != "")
 }
 
-// replays reports whether a replay is this payment's way to the truth: it is unknown,
-// and asking, which sends no money call, cannot be done.
+// replays reports whether a replay is this payment's way to the truth: it is unknown, and
+// the first of the declared ways that can be gone is a replay. Past the key's life it is
+// none any more where something else can be asked.
 func (l *lane) replays(p store.Payment) bool {
-	return p.Status == store.Unknown && l.canReplay() && !l.canAskAbout(p)
+	if p.Status != store.Unknown || !l.canReplay() || l.canAskAbout(p) && slices.Contains(p.NeedsReview, store.ReviewKeyExpired) {
+		return false
+	}
+	for _, w := range l.adapter.Capabilities().Ways {
+		switch {
+		case w == provider.ReplayKey:
+			return true
+		case w == provider.ByID && p.ProviderPaymentID == "", w == provider.WebhookOnly, !l.asks():
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // replay queues the resend if the payment still needs one, and completes the job under
 // the payment's row lock: whoever makes the payment unknown after it inserts a new one.
-func (w *reconcileWorker) replay(ctx context.Context, job *river.Job[reconcileArgs], l *lane) error {
+func (w *reconcileWorker) replay(ctx context.Context, job *river.Job[reconcileArgs], l *lane, p store.Payment) error {
 	var again time.Time
 	err := w.r.cfg.Store.InTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-		again, err = w.r.cfg.Store.Replay(ctx, tx, job.Args.PaymentID, w.r.replayPolicy(l))
+		again, err = w.r.cfg.Store.Replay(ctx, tx, job.Args.PaymentID, w.r.replayPolicy(l, p))
 		if err != nil || !again.IsZero() {
 			return err
 		}
@@ -62,9 +76,9 @@ func (w *reconcileWorker) replay(ctx context.Context, job *river.Job[reconcileAr
 
 // replayPolicy leaves the last call its whole deadline, even if it broke off earlier
 // here: over there it may still run.
-func (r *Runner) replayPolicy(l *lane) store.ReplayPolicy {
+func (r *Runner) replayPolicy(l *lane, p store.Payment) store.ReplayPolicy {
 	return store.ReplayPolicy{
-		KeyLife: l.keyLife(), Apart: attemptDeadline(l.settings),
+		KeyLife: l.keyLife(), Apart: attemptDeadline(l.settings), AskAfter: l.canAskAbout(p),
 		NextAt: r.cfg.Now().Add(reconcilePause(l.settings, 0)),
 	}
 }

@@ -328,3 +328,35 @@ func TestC16_ACrashInTheFirstSendIsSettledByReplay(t *testing.T) {
 		})
 	}
 }
+
+// Ways are gone in the order they are declared: the replay before a list that lags, and
+// past the key's life what is left to ask.
+func TestWaysAreGoneInTheirOrder(t *testing.T) {
+	t.Parallel()
+	ways := []provider.Way{provider.ByID, provider.ReplayKey, provider.ByReference}
+	t.Run("the replay first", func(t *testing.T) {
+		t.Parallel()
+		b, f := replaying(t, nil)
+		f.caps.Ways = ways
+		f.on(cut, succeeds)
+		b.start("w1", nil)
+		b.settledByReplay(b.becomes(b.pay("delta", nil).ID, store.Succeeded), f, 2)
+	})
+	t.Run("past the key the rest", func(t *testing.T) {
+		t.Parallel()
+		b, f := replaying(t, func(s *provider.Settings) { s.ReconcilePauses = []time.Duration{time.Hour} })
+		f.caps.Ways = ways
+		f.on(cut)
+		b.start("w1", nil)
+		p := b.becomes(b.pay("delta", nil).ID, store.Unknown)
+		b.exec(`UPDATE attempts SET marked_at = marked_at - interval '26 hours', first_sent_at = first_sent_at - interval '26 hours',
+			replay_until = replay_until - interval '26 hours', deadline = deadline - interval '26 hours' WHERE payment_id = $1`, p.ID)
+		require.NoError(t, b.checkNow("delta", p.ID))
+		p = b.becomes(p.ID, store.Succeeded)
+		require.Len(t, f.seen(), 1)
+		require.Equal(t, 1, b.ledger(p))
+		require.Empty(t, p.NeedsReview, "settled by the provider's word")
+		_, lookups, _ := f.counts()
+		require.Positive(t, lookups)
+	})
+}

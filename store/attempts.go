@@ -33,7 +33,8 @@ type BeginParams struct {
 	Deadline  time.Duration // from now; after it an attempt without outcome belongs to nobody
 	Worker    string
 	Recharge  bool // allowed from unknown, after counted absences, while the key lives
-	Replay    bool // allowed from unknown, without any absence: the provider has nothing to ask, see Store.Replay
+	Replay    bool // allowed from unknown, without any absence, see Store.Replay
+	AskAfter  bool // past the key's life there is still something to ask
 }
 
 // BeginAttempt marks "maybe sent" durably, before the first byte leaves. It returns the
@@ -136,7 +137,7 @@ func (s *Store) mayBegin(ctx context.Context, tx pgx.Tx, pay Payment, pr prior, 
 			return pay, ErrSettled, nil
 		}
 		if !s.keyAlive(pr, p.KeyLife) {
-			pay, err = s.expireKey(ctx, tx, pay, p.Replay)
+			pay, err = s.expireKey(ctx, tx, pay, p.Replay && !p.AskAfter)
 			return pay, ErrKeyExpired, err
 		}
 	case pay.Status != Pending:

@@ -10,18 +10,20 @@ import (
 
 // ReplayPolicy is how an unknown payment's own key and bytes may go out again.
 type ReplayPolicy struct {
-	KeyLife time.Duration // the provider's
-	Apart   time.Duration // not sooner than this after the last attempt's mark: its call may still run over there
-	NextAt  time.Time     // when the payment is looked at again, should the resend's job be lost
+	KeyLife  time.Duration // the provider's
+	Apart    time.Duration // not sooner than this after the last attempt's mark: its call may still run over there
+	AskAfter bool          // past the key's life there is still something to ask
+	NextAt   time.Time     // when the payment is looked at again, should the resend's job be lost
 }
 
 // Replay queues the resend of an unknown payment's own key and bytes, in tx, at a
-// provider that documents it as safe and has nothing to ask. It sends nothing:
-// BeginAttempt with Replay decides again, by the rows of that moment.
+// provider that documents it as safe. It sends nothing: BeginAttempt with Replay decides
+// again, by the rows of that moment.
 //
-// again is when to come back, because an attempt is in flight or too recent; zero when
-// there is no more to do here. A payment that is not unknown any more stays as it is,
-// and past the key's life the payment waits for an event or a person.
+// again is when to come back, because an attempt is in flight or too recent, or because
+// the key is over and something else can be asked; zero when there is no more to do
+// here. A payment that is not unknown any more stays as it is. Past the key's life, with
+// nothing to ask, it waits for an event or a person.
 func (s *Store) Replay(ctx context.Context, tx pgx.Tx, id uuid.UUID, pol ReplayPolicy) (again time.Time, err error) {
 	p, err := lockPayment(ctx, tx, id)
 	if err != nil || p.Status != Unknown {
@@ -43,8 +45,10 @@ func (s *Store) Replay(ctx context.Context, tx pgx.Tx, id uuid.UUID, pol ReplayP
 		return at, nil
 	}
 	if !s.keyAlive(pr, pol.KeyLife) {
-		_, err = s.expireKey(ctx, tx, p, true)
-		return time.Time{}, err
+		if _, err = s.expireKey(ctx, tx, p, !pol.AskAfter); err != nil || !pol.AskAfter {
+			return time.Time{}, err
+		}
+		return s.Now(), nil // to ask instead
 	}
 	_, _, err = s.apply(ctx, tx, p, change{
 		next: next{at: pol.NextAt, why: whyRecharge},

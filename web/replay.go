@@ -18,15 +18,21 @@ func (s *Server) canAsk(p store.Payment) bool {
 }
 
 // replays reports whether checking a payment means to send its own key and bytes again,
-// which is a money call: it is unknown, and there is nothing to ask about it.
+// which is a money call: it is unknown, and no way of asking comes before that one.
 func (s *Server) replays(p store.Payment) bool {
 	a, ok := s.cfg.Registry.Get(p.Provider)
 	if !ok || p.Status != store.Unknown || slices.Contains(p.NeedsReview, store.ReviewKeyExpired) {
 		return false
 	}
-	c := a.Capabilities()
-	askable := c.Has(provider.ByReference) || c.Has(provider.ByKey) || c.Has(provider.ByID) && p.ProviderPaymentID != ""
-	return c.CanReplay() && !askable
+	for _, w := range a.Capabilities().Ways {
+		switch {
+		case w == provider.ReplayKey:
+			return a.Capabilities().CanReplay()
+		case w != provider.WebhookOnly && (w != provider.ByID || p.ProviderPaymentID != ""):
+			return false
+		}
+	}
+	return false
 }
 
 // asReplay puts a confirm page for asking into the words of a replay.
