@@ -92,7 +92,7 @@ func (a *Adapter) readCode(ans *provider.Answer, e *apiError, status int) {
 		ans.KeyInUse = true
 	case "idempotency_key_reused":
 		ans.KeyReused = true
-	case "already_processed", "duplicate_payment", "already_refunded":
+	case "already_processed", "duplicate_payment", "already_refunded", "already_captured", "already_voided":
 		ans.AlreadyDone = true
 	}
 }

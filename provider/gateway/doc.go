@@ -10,14 +10,18 @@
 // ASCII characters). Body:
 //
 //	{"reference": "our payment id", "amount": 4900, "currency": "EUR",
-//	 "description": "...", "order_ref": "...", "customer": {"name": "...", "email": "..."}}
+//	 "description": "...", "order_ref": "...", "customer": {"name": "...", "email": "..."},
+//	 "capture": "manual"}
 //
+// With "capture" the money is held and not taken; absent, it is taken at once.
 // The amount is an integer in the currency's ISO minor unit. Answers:
 //
 //	200 {"id":"pay_…","reference":"…","status":"succeeded","amount":4900,"currency":"EUR",
 //	     "created_at":"RFC 3339","idempotency_key":"…"}
 //	202 the same with status "processing": decided later, told by event
 //	200 with status "requires_action" and "action_url"
+//	200 with status "requires_capture", "authorised_until":"RFC 3339" and
+//	    "totals":{"authorised":4900,"captured":0,"refunded":0}: held
 //	402 {"error":{"code":"card_declined","message":"…"},"id":"pay_…","status":"failed",…}
 //	400, 422 {"error":{"code":"invalid_request","message":"…","field":"…"}}; not executed
 //	400 {"error":{"code":"idempotency_key_reused",…}}: same key, other parameters
@@ -27,19 +31,44 @@
 //
 // Decline codes: card_declined, insufficient_funds, expired_card, do_not_honor,
 // incorrect_cvc, lost_card, stolen_card, limit_exceeded, fraud_suspected,
-// payment_declined; of refunds: refund_declined, insufficient_balance. They mean "declined" in whatever status they come; a 402 means it
-// with any code. The two idempotency codes, and already_processed,
-// duplicate_payment and already_refunded (it exists: look it up), count under any 4xx.
+// payment_declined; of refunds: refund_declined, insufficient_balance; of captures: capture_declined.
+// They mean "declined" in whatever status they come; a 402 means it with any code. The two
+// idempotency codes, and already_processed, duplicate_payment, already_refunded,
+// already_captured and already_voided (it exists: look it up), count under any 4xx.
 //
 // The same key and body within the key's life (24 h) returns the stored answer,
 // 500s included, with "Idempotent-Replayed: true".
 //
-// Statuses: succeeded, processing, requires_action, failed, canceled (→ failed).
-// Anything else is not in the contract.
+// Statuses: succeeded, processing, requires_action, requires_capture (→ processing),
+// failed, canceled (→ failed). Anything else is not in the contract.
 //
 // A payment that succeeded carries its running figures, in its own currency:
 // "totals":{"captured":4900,"refunded":1000}; refunded counts what has gone back, not
 // refunds that are still processing.
+//
+// # POST /payments/{id}/capture, POST /payments/{id}/void — take what is held, or let it go
+//
+// Headers as above, under a key of its own. Body, the reference being our operation id; a
+// void has no amount:
+//
+//	{"reference": "our operation id", "amount": 600, "currency": "EUR"}
+//
+// A capture takes the amount, which may be a part, once, and lets go of the rest. The
+// answer is the payment; there is no other object:
+//
+//	200 {"id":"pay_…","status":"succeeded","amount":4900,
+//	     "totals":{"authorised":4900,"captured":600,"refunded":0},…}
+//	200 with status "canceled" and "error":{"code":"voided",…}: let go
+//	202 with status "requires_capture": decided later, told by event
+//	402 {"error":{"code":"capture_declined",…},"id":"pay_…","status":"requires_capture",…}
+//	404 no such payment; 405 not to be had; neither executes anything
+//	422 {"error":{"code":"exceeds_authorised",…}}; {"error":{"code":"not_capturable",…}}: nothing
+//	    is held; already_captured, already_voided
+//	400 401 403 409 429 5xx as for a charge
+//
+// The captured amount of a payment that was held is totals.captured, whatever its amount.
+// An authorisation that nobody captures in time becomes canceled, with the error code
+// authorisation_expired.
 //
 // # POST /payments/{id}/refunds — give money back
 //
@@ -97,8 +126,8 @@
 //	{"id":"evt_…","type":"payment.succeeded","created_at":"RFC 3339","live":false,
 //	 "data":{the payment object}}
 //
-// Types: payment.succeeded, payment.failed, payment.processing, payment.requires_action;
-// charge.refunded, with the payment and its new totals; refund.updated, with the refund in
+// Types: payment.succeeded, payment.failed, payment.processing, payment.requires_action,
+// payment.authorised; charge.refunded, with the payment and its new totals; refund.updated, with the refund in
 // whatever status, also one made in the provider's dashboard, which has no reference; and
 // dispute.opened, dispute.won, dispute.lost (either of the last may follow the other) with
 //

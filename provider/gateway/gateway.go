@@ -65,7 +65,7 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		Listing:         !a.settings.NoStatusAPI,
 		Webhooks:        true,
 		Ping:            true,
-		Operations:      []provider.OperationKind{provider.OpRefund},
+		Operations:      []provider.OperationKind{provider.OpRefund, provider.OpCapture, provider.OpVoid},
 		Disputes:        true,
 		ListsRefunds:    !a.settings.NoStatusAPI,
 	}
@@ -108,6 +108,9 @@ func (a *Adapter) Freeze(r provider.ChargeRequest) ([]byte, error) {
 	body := chargeBody{
 		Reference: r.PaymentID, Amount: r.Money.Amount, Currency: r.Money.Currency,
 		Description: r.Description, OrderRef: r.OrderRef,
+	}
+	if r.ManualCapture {
+		body.Capture = "manual"
 	}
 	if r.CustomerName != "" || r.CustomerEmail != "" {
 		body.Customer = &customer{Name: r.CustomerName, Email: r.CustomerEmail}

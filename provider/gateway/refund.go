@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	errKind   = errors.New("the contract knows refunds and no other operation")
+	errKind   = errors.New("the contract knows no such operation")
 	errCharge = errors.New("the charge's id cannot stand in a path")
 	errRefund = errors.New("refund without an id")
 )
@@ -31,7 +31,7 @@ type refundBody struct {
 // bytes.
 func (a *Adapter) FreezeOperation(r provider.OperationRequest) ([]byte, error) {
 	switch {
-	case r.Kind != provider.OpRefund:
+	case !a.Capabilities().Can(r.Kind):
 		return nil, &provider.FieldError{Field: "kind", Reason: errKind.Error()}
 	case r.OperationID == "" || len(r.OperationID) > maxID:
 		return nil, &provider.FieldError{Field: "reference", Reason: fmt.Sprintf("must have 1 to %d characters", maxID)}
@@ -43,13 +43,21 @@ func (a *Adapter) FreezeOperation(r provider.OperationRequest) ([]byte, error) {
 	if err := r.Money.Validate(); err != nil {
 		return nil, err
 	}
+	if r.Kind != provider.OpRefund {
+		return freezeAction(r)
+	}
 	return encode(refundBody{Reference: r.OperationID, Amount: r.Money.Amount, Currency: r.Money.Currency})
+}
+
+// endpoints end the path of each operation.
+var endpoints = map[provider.OperationKind]string{
+	provider.OpRefund: "refunds", provider.OpCapture: "capture", provider.OpVoid: "void",
 }
 
 // Operate implements provider.Operator.
 func (a *Adapter) Operate(ctx context.Context, c provider.OperationCall) provider.Charged {
 	switch {
-	case c.Kind != provider.OpRefund:
+	case !a.Capabilities().Can(c.Kind):
 		return a.unsendable(errKind, c.Want)
 	case !pathSafe(c.ProviderPaymentID):
 		return a.unsendable(errCharge, c.Want)
@@ -61,9 +69,13 @@ func (a *Adapter) Operate(ctx context.Context, c provider.OperationCall) provide
 	if c.Key != "" {
 		h.Set("Idempotency-Key", c.Key)
 	}
-	path := "payments/" + url.PathEscape(c.ProviderPaymentID) + "/refunds"
+	path := "payments/" + url.PathEscape(c.ProviderPaymentID) + "/" + endpoints[c.Kind]
 	ex := a.caller.Do(ctx, provider.Call{Method: http.MethodPost, Path: path, Header: h, Body: c.Body})
-	ans := a.readRefunded(ex, c)
+	read := a.readActed
+	if c.Kind == provider.OpRefund {
+		read = a.readRefunded
+	}
+	ans := read(ex, c)
 	out := provider.Charged{Classification: provider.Classify(ex, ans, c.Want), Exchange: ex, Object: ans.Object}
 	out.Exchange.Body = provider.Redact(ex.Body)
 	return out
@@ -116,13 +128,13 @@ func refundHint(body []byte) *provider.Object {
 
 // LookupOperation implements provider.Operator, by the ways of Lookup.
 func (a *Adapter) LookupOperation(ctx context.Context, q provider.OperationQuery) provider.LookedUp {
+	if q.Kind != provider.OpRefund {
+		return a.lookupAction(ctx, q)
+	}
 	return a.lookup(ctx, a.refundQuestions(q))
 }
 
 func (a *Adapter) refundQuestions(q provider.OperationQuery) []question {
-	if q.Kind != provider.OpRefund {
-		return nil
-	}
 	caps := a.Capabilities()
 	about := func(o provider.Object) bool {
 		return (o.Reference == "" || q.OperationID == "" || strings.EqualFold(o.Reference, q.OperationID)) &&

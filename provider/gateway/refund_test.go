@@ -44,7 +44,7 @@ func TestFrozenRefund(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `{"reference":"op1","amount":1000,"currency":"EUR"}`, string(body))
 	for field, edit := range map[string]func(*provider.OperationRequest){
-		"kind":                func(r *provider.OperationRequest) { r.Kind = provider.OpVoid },
+		"kind":                func(r *provider.OperationRequest) { r.Kind = "gift" },
 		"reference":           func(r *provider.OperationRequest) { r.OperationID = strings.Repeat("x", 256) },
 		"provider_payment_id": func(r *provider.OperationRequest) { r.ProviderPaymentID = "pay/1" },
 		"amount":              func(r *provider.OperationRequest) { r.Money.Amount = asked.Amount + 1 },
@@ -63,7 +63,7 @@ func TestFrozenRefund(t *testing.T) {
 func TestRefundsThatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*provider.OperationCall){
-		"kind":   func(c *provider.OperationCall) { c.Kind = provider.OpCapture },
+		"kind":   func(c *provider.OperationCall) { c.Kind = "gift" },
 		"charge": func(c *provider.OperationCall) { c.ProviderPaymentID = "../health" },
 		"key":    func(c *provider.OperationCall) { c.Key = "" },
 		"odd":    func(c *provider.OperationCall) { c.Key = "k 1" },

@@ -20,6 +20,7 @@ type chargeBody struct {
 	Description string    `json:"description,omitempty"`
 	OrderRef    string    `json:"order_ref,omitempty"`
 	Customer    *customer `json:"customer,omitempty"`
+	Capture     string    `json:"capture,omitempty"`
 }
 
 type customer struct {
@@ -29,17 +30,19 @@ type customer struct {
 
 // payment is a payment object in any answer.
 type payment struct {
-	ID             string    `json:"id"`
-	Reference      string    `json:"reference"`
-	Status         string    `json:"status"`
-	Amount         units     `json:"amount"`
-	Currency       string    `json:"currency"`
-	CreatedAt      string    `json:"created_at"`
-	IdempotencyKey string    `json:"idempotency_key"`
-	Error          *apiError `json:"error"`
-	Totals         *struct {
-		Captured units `json:"captured"`
-		Refunded units `json:"refunded"`
+	ID              string    `json:"id"`
+	Reference       string    `json:"reference"`
+	Status          string    `json:"status"`
+	Amount          units     `json:"amount"`
+	Currency        string    `json:"currency"`
+	CreatedAt       string    `json:"created_at"`
+	IdempotencyKey  string    `json:"idempotency_key"`
+	Error           *apiError `json:"error"`
+	AuthorisedUntil string    `json:"authorised_until"`
+	Totals          *struct {
+		Authorised units `json:"authorised"`
+		Captured   units `json:"captured"`
+		Refunded   units `json:"refunded"`
 	} `json:"totals"`
 }
 
@@ -76,7 +79,11 @@ var outcomes = map[string]provider.Outcome{
 	"requires_action": provider.RequiresAction,
 	"failed":          provider.Failed,
 	"canceled":        provider.Failed,
+	statusHeld:        provider.Processing,
 }
+
+// statusHeld is the word for money that is held and not taken.
+const statusHeld = "requires_capture"
 
 // declines is the list of codes that mean "the payment method said no", whatever the
 // HTTP status they come with.
@@ -84,7 +91,7 @@ var declines = map[string]bool{
 	"card_declined": true, "insufficient_funds": true, "expired_card": true,
 	"do_not_honor": true, "incorrect_cvc": true, "lost_card": true, "stolen_card": true,
 	"limit_exceeded": true, "fraud_suspected": true, "payment_declined": true,
-	"refund_declined": true, "insufficient_balance": true,
+	"refund_declined": true, "insufficient_balance": true, "capture_declined": true,
 }
 
 // object converts a payment to the engine's vocabulary. raw is its own JSON.
@@ -100,7 +107,15 @@ func (p payment) object(raw []byte) provider.Object {
 		o.Reason, o.Message = p.Error.Code, message(p.Error.Message)
 	}
 	if p.Totals != nil {
-		o.Totals = &provider.Totals{Captured: int64(p.Totals.Captured), Refunded: int64(p.Totals.Refunded)}
+		until, _ := time.Parse(time.RFC3339Nano, p.AuthorisedUntil)
+		o.Totals = &provider.Totals{Authorised: int64(p.Totals.Authorised), Captured: int64(p.Totals.Captured),
+			Refunded: int64(p.Totals.Refunded), AuthorisedUntil: until}
+		if p.Totals.Authorised > 0 && o.Outcome == provider.Succeeded {
+			o.Money.Amount = int64(p.Totals.Captured) // of what was held, what a capture took
+		}
+	}
+	if p.Status == statusHeld {
+		o.Reason = provider.ReasonAuthorised
 	}
 	return o
 }

@@ -132,6 +132,7 @@ var eventTypes = map[string]provider.Outcome{
 	"payment.failed":          provider.Failed,
 	"payment.processing":      provider.Processing,
 	"payment.requires_action": provider.RequiresAction,
+	"payment.authorised":      provider.Processing,
 	"charge.refunded":         provider.Succeeded, // it took its money; the totals say what went back
 }
 

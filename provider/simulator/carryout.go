@@ -27,6 +27,9 @@ func (s *Server) carryOut(req chargeRequest, op operation, fault Fault, f Faults
 			return entry{}, err
 		}
 		b.status, b.body = speak.truth(b.charges[0], base)
+		if req.act != "" {
+			b.status, b.body = acted(b.charges[0], fault, base)
+		}
 		e := entry{At: now, Charges: b.charges}
 		if fault == Error500 {
 			e.Charges, b.charges = nil, nil
@@ -41,6 +44,9 @@ func (s *Server) carryOut(req chargeRequest, op operation, fault Fault, f Faults
 			}
 		}
 		for _, c := range e.Charges {
+			if req.act != "" && c.Status == StatusHeld {
+				continue // nothing has come of it
+			}
 			e.Events = append(e.Events, s.firstEvents(c, f, now)...)
 		}
 		e.Events = append(e.Events, s.refundedEvents(e.Charges, f, now)...)
@@ -51,6 +57,7 @@ func (s *Server) carryOut(req chargeRequest, op operation, fault Fault, f Faults
 	}
 	b.early = s.publish(e.Events)
 	for _, c := range e.Charges {
+		s.disarm(c.ID)
 		s.decideLater(c)
 	}
 	return b, nil
@@ -64,6 +71,10 @@ func (s *Server) now() time.Time { return s.opts.Now().UTC().Truncate(time.Micro
 // newObjects makes what a request with a fault leaves behind: charges, or refunds of one.
 // The error is a *notRefundable. The ledger is locked.
 func (s *Server) newObjects(req chargeRequest, key string, fault Fault, f Faults, now time.Time) ([]Charge, error) {
+	if req.act != "" {
+		c, err := s.newAct(req, fault, f, now)
+		return []Charge{c}, err
+	}
 	if req.of != "" {
 		return s.newRefunds(req, key, fault, f, now)
 	}
@@ -94,6 +105,9 @@ func (s *Server) newCharges(req chargeRequest, key string, fault Fault, f Faults
 		undecided(StatusRequiresAction, StatusCanceled, f.Timing.Action)
 	case AmountAltered:
 		c.Asked, c.Amount = c.Amount, altered(c.Amount)
+	}
+	if c.Manual = req.Capture == "manual"; c.Manual && c.Status == StatusSucceeded {
+		c = c.hold(f.Timing.Authorisation, now)
 	}
 	s.hide(&c, f, now)
 	if fault != DoubleObject {

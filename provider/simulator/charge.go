@@ -38,6 +38,11 @@ type Charge struct {
 	Asked     int64     `json:"asked,omitempty"`     // the amount asked for, where another was charged
 	Face      string    `json:"face,omitempty"`      // the API it was made through; empty is the gateway contract
 
+	Manual    bool      `json:"manual,omitempty"`    // held first, and taken by a capture
+	HeldUntil time.Time `json:"held_until,omitzero"` // when it lapses
+	Capturing int64     `json:"capturing,omitempty"` // by a capture that is not decided
+	Captured  int64     `json:"captured,omitempty"`  // of a manual charge: what its capture took
+
 	Refunded int64  `json:"refunded,omitempty"`     // of a charge: what its succeeded refunds gave back
 	Of       string `json:"of,omitempty"`           // of a refund: the charge it gives money back from
 	OfRef    string `json:"of_reference,omitempty"` // of a refund: that charge's reference
@@ -69,11 +74,13 @@ type object struct {
 	OrderRef  string     `json:"order_ref,omitempty"`
 	ActionURL string     `json:"action_url,omitempty"`
 	Error     *errorBody `json:"error,omitempty"`
-	Totals    *totals    `json:"totals,omitempty"` // once it took money
+	Totals    *totals    `json:"totals,omitempty"` // once it took or held money
+	HeldUntil time.Time  `json:"authorised_until,omitzero"`
 }
 
 // totals are a charge's running figures.
 type totals struct {
+	Held     int64 `json:"authorised,omitempty"`
 	Captured int64 `json:"captured"`
 	Refunded int64 `json:"refunded"`
 }
@@ -95,7 +102,11 @@ func (c Charge) wire(base string) object {
 		o.ActionURL = base + "/actions/" + c.ID
 	}
 	if c.Status == StatusSucceeded {
-		o.Totals = &totals{Captured: c.Amount, Refunded: c.Refunded}
+		o.Totals = &totals{Captured: c.taken(), Refunded: c.Refunded}
+	}
+	if c.Manual && !c.HeldUntil.IsZero() {
+		o.HeldUntil = c.HeldUntil
+		o.Totals = &totals{Held: c.Amount, Captured: c.Captured, Refunded: c.Refunded}
 	}
 	if c.Code != "" && c.final() && c.Status != StatusSucceeded {
 		o.Error = &errorBody{Code: c.Code, Message: c.Message}

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"errors"
 	"time"
 )
@@ -47,7 +48,14 @@ func (s *Server) Complete(id, status string) (Charge, error) {
 			return entry{}, errDecided
 		}
 		now := s.now()
-		done = decided(*c, status, now)
+		switch {
+		case c.Status == StatusHeld:
+			done = settled(*c, status, now)
+		case c.Manual && status == StatusSucceeded:
+			done = c.hold(f.Timing.Authorisation, now)
+		default:
+			done = decided(*c, status, now)
+		}
 		e := entry{At: now, Charges: []Charge{done}, Events: s.newEvents(done, f, now)}
 		e.Events = append(e.Events, s.refundedEvents(e.Charges, f, now)...)
 		return e, nil
@@ -55,11 +63,21 @@ func (s *Server) Complete(id, status string) (Charge, error) {
 	if err != nil {
 		return done, err
 	}
-	if done.final() {
+	if done.final() || done.Status == StatusHeld {
 		s.disarm(id)
+		s.decideLater(done)
 	}
 	s.publish(e.Events)
 	return done, nil
+}
+
+// settled returns a held charge after the decision: captured as asked for, or all of it by
+// somebody in the provider's dashboard, or lapsed.
+func settled(c Charge, status string, now time.Time) Charge {
+	if status == StatusSucceeded {
+		return c.capture(cmp.Or(c.Capturing, c.Amount), now)
+	}
+	return c.release(codeExpired, now)
 }
 
 // decided returns the charge after the decision.

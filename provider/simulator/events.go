@@ -16,6 +16,7 @@ const (
 	eventFailed         = "payment.failed"
 	eventProcessing     = "payment.processing"
 	eventRequiresAction = "payment.requires_action"
+	eventHeld           = "payment.authorised"
 	eventUnrelated      = "balance.updated"
 	eventRefund         = "refund.updated"
 	eventRefunded       = "charge.refunded"
@@ -33,6 +34,8 @@ func eventType(status string) string {
 		return eventProcessing
 	case StatusRequiresAction:
 		return eventRequiresAction
+	case StatusHeld:
+		return eventHeld
 	default:
 		return eventFailed
 	}

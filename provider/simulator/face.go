@@ -71,6 +71,9 @@ func (gatewayFace) refusal(fault Fault) refusal { return refusals[fault] }
 func (gatewayFace) lie(fault Fault, c Charge) map[string]any {
 	switch fault {
 	case AmountMisreported:
+		if c.Manual && c.Status == StatusSucceeded {
+			return map[string]any{"totals": totals{Held: c.Amount, Captured: altered(c.Captured), Refunded: c.Refunded}}
+		}
 		return map[string]any{"amount": altered(c.Amount)}
 	case WrongShape:
 		return map[string]any{"amount": map[string]any{"value": c.Amount}}

@@ -22,13 +22,15 @@ type chargeRequest struct {
 	Currency    string          `json:"currency"`
 	Description string          `json:"description"`
 	OrderRef    string          `json:"order_ref"`
+	Capture     string          `json:"capture"` // "manual": hold the money
 	Customer    *struct {
 		Name  string `json:"name"`
 		Email string `json:"email"`
 	} `json:"customer"`
 	minor int64  // Amount, once it is checked
 	face  string // the API it came through
-	of    string // the charge to refund; empty: a charge is asked for
+	of    string // the charge to refund, capture or void; empty: a charge is asked for
+	act   string // actCapture or actVoid; empty: a refund, if of is set
 }
 
 func (r chargeRequest) subject() subject {
@@ -63,6 +65,8 @@ func readCharge(contentType string, body []byte) (chargeRequest, int, *errorBody
 		return r, http.StatusUnprocessableEntity, invalid("reference", "must have 1 to 255 characters.")
 	case err != nil || minor <= 0 || minor > maxAmount:
 		return r, http.StatusUnprocessableEntity, invalid("amount", "must be a positive integer in minor units.")
+	case r.Capture != "" && r.Capture != "manual" && r.Capture != "automatic":
+		return r, http.StatusUnprocessableEntity, invalid("capture", "must be automatic or manual.")
 	case !known(r.Currency):
 		return r, http.StatusUnprocessableEntity, invalid("currency", "must be an ISO 4217 code.")
 	}

@@ -26,6 +26,8 @@ func (s *Server) publicHandler() http.Handler {
 	mux.HandleFunc("GET /payments", s.listPayments)
 	mux.HandleFunc("GET /payments/{id}", s.getPayment)
 	mux.HandleFunc("POST /payments/{id}/refunds", s.postRefund)
+	mux.HandleFunc("POST /payments/{id}/capture", s.postAct)
+	mux.HandleFunc("POST /payments/{id}/void", s.postAct)
 	mux.HandleFunc("GET /refunds", s.listRefunds)
 	mux.HandleFunc("GET /refunds/{id}", s.getRefund)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -82,6 +84,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 func (s *Server) chargeOf(r *http.Request, body []byte) (chargeRequest, bool) {
 	var req chargeRequest
 	of, refunds := refundPath(r.URL.Path)
+	held, act, acts := actPath(r.URL.Path)
 	switch {
 	case r.Method != http.MethodPost:
 		return req, false
@@ -94,6 +97,10 @@ func (s *Server) chargeOf(r *http.Request, body []byte) (chargeRequest, bool) {
 	case r.URL.Path == stripeRefundsPath:
 		req, _ = s.readStripeRefund(body)
 		return req, true
+	case acts:
+		_ = json.Unmarshal(body, &req)
+		req.of, req.act = held, act
+		return s.withPicks(req), true
 	case refunds:
 		_ = json.Unmarshal(body, &req)
 		req.of = of

@@ -48,7 +48,7 @@ func (b *book) refundable(id string) (Charge, int64, error) {
 	case c.Status != StatusSucceeded:
 		return *c, 0, &notRefundable{http.StatusUnprocessableEntity, "not_refundable", "", "The payment took no money."}
 	}
-	return *c, c.Amount - b.given(id, func(r *Charge) bool { return r.open() }), nil
+	return *c, c.taken() - b.given(id, func(r *Charge) bool { return r.open() }), nil
 }
 
 // newRefunds makes the refunds that a request with a fault leaves behind. The ledger is
@@ -152,7 +152,11 @@ func (s *Server) withPicks(req chargeRequest) chargeRequest {
 	if !ok {
 		return req
 	}
-	if m := refundsPattern.FindStringSubmatch(parent.OrderRef); m != nil {
+	pattern := refundsPattern
+	if req.act != "" {
+		pattern = actsPattern
+	}
+	if m := pattern.FindStringSubmatch(parent.OrderRef); m != nil {
 		req.OrderRef = "fault:" + m[1]
 	} else if pickPattern.MatchString(parent.OrderRef) {
 		req.OrderRef = "fault:none"

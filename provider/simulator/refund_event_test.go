@@ -39,7 +39,7 @@ func TestRefundEvents(t *testing.T) {
 	total := in.ofType("charge.refunded")[0]
 	require.Equal(t, id, total.Data.ID)
 	require.Equal(t, "succeeded", total.Data.Status)
-	require.Equal(t, &totals{4900, 1000}, total.Data.Totals)
+	require.Equal(t, &totals{Captured: 4900, Refunded: 1000}, total.Data.Totals)
 	for _, r := range in.all() {
 		require.NotEmpty(t, r.header.Get("Fusebox-Signature"))
 	}
@@ -66,7 +66,7 @@ func TestRefundDecidedLater(t *testing.T) {
 			require.Equal(t, map[string]bool{"processing": true, status: true}, told)
 			require.Equal(t, status, b.refunded(id)[0].Status)
 			sum := map[string]int64{"succeeded": 1000}[status]
-			require.Equal(t, &totals{4900, sum}, b.get("/payments/"+id).object(t).Totals)
+			require.Equal(t, &totals{Captured: 4900, Refunded: sum}, b.get("/payments/"+id).object(t).Totals)
 			require.Len(t, in.ofType("charge.refunded"), int(sum/1000))
 			if sum == 0 {
 				require.NotNil(t, b.get("/refunds/"+a.refund(t).ID).refund(t).Error)

@@ -117,7 +117,7 @@ func TestW05_EqualRefundsAreTwo(t *testing.T) {
 	id := b.charged("p1", "")
 	first, second := b.refund(id, "r1", back("op1")).refund(t), b.refund(id, "r2", back("op2")).refund(t)
 	require.NotEqual(t, first.ID, second.ID)
-	require.Equal(t, &totals{4900, 2000}, b.get("/payments/"+id).object(t).Totals)
+	require.Equal(t, &totals{Captured: 4900, Refunded: 2000}, b.get("/payments/"+id).object(t).Totals)
 
 	a := b.get("/refunds?limit=1")
 	var p struct {
@@ -214,7 +214,7 @@ func TestRefundsNeverExceedTheirCharge(t *testing.T) {
 		}
 	}
 	require.Equal(t, 4, done, "4 × 10.00 of 49.00")
-	require.Equal(t, &totals{4900, 4000}, b.get("/payments/"+id).object(t).Totals)
+	require.Equal(t, &totals{Captured: 4900, Refunded: 4000}, b.get("/payments/"+id).object(t).Totals)
 }
 
 // Every charge fault happens to refunds too: what is booked is the truth, and no answer

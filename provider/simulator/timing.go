@@ -19,6 +19,8 @@ type Timing struct {
 	NotFound   time.Duration // 404 on lookups (5 s)
 	Webhook    time.Duration // pause before any event's first delivery (30 ms)
 	EarlyWait  time.Duration // longest an answer waits for its early event (2 s)
+
+	Authorisation time.Duration // how long a charge is held until it lapses (7 days)
 }
 
 // DefaultTiming returns the timings used where nothing else is said. They suit
@@ -30,6 +32,7 @@ func DefaultTiming() Timing {
 		Async: 2 * time.Second, Action: 8 * time.Second, Late: 4 * time.Second,
 		Lag: 5 * time.Second, NotFound: 5 * time.Second,
 		Webhook: 30 * time.Millisecond, EarlyWait: 2 * time.Second,
+		Authorisation: 7 * 24 * time.Hour,
 	}
 }
 
@@ -46,7 +49,7 @@ func (t *Timing) fields() []timingField {
 		{"in_progress", &t.InProgress}, {"retry_after", &t.RetryAfter},
 		{"async", &t.Async}, {"action", &t.Action}, {"late", &t.Late},
 		{"lag", &t.Lag}, {"not_found", &t.NotFound},
-		{"webhook", &t.Webhook}, {"early_wait", &t.EarlyWait},
+		{"webhook", &t.Webhook}, {"early_wait", &t.EarlyWait}, {"authorisation", &t.Authorisation},
 	}
 }
 
