@@ -22,7 +22,7 @@ func (s *Server) refundsView(d store.Dossier, needs string) views.RefundsView {
 	v := views.RefundsView{Provider: p.Provider, Currency: p.Currency, Captured: f.Captured, Refunded: f.Refunded, Waiting: f.Pending,
 		Unknown: f.Unknown, Refundable: f.Refundable, Cannot: !s.canRefund(p.Provider) && f.Refundable > 0}
 	if f.Refundable > 0 && !v.Cannot {
-		v.Action = &views.ActionLink{Label: "refund.act", Href: views.PaymentPath(p.ID.String()) + "/refund", Icon: "arrow", Needs: needs}
+		v.Action = &views.ActionLink{Label: "refund.act", Href: views.PaymentPath(p.ID.String()) + "/refund", Needs: needs}
 	}
 	for _, o := range d.Operations {
 		if o.Kind == provider.OpRefund {

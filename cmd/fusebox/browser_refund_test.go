@@ -73,7 +73,8 @@ func (b *browser) refundPictures(path string) {
 	require.NoError(b.t, os.MkdirAll(dir, 0o755))
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{1280, 360} {
-			b.picture(dir, "refunds", path, scheme, width)
+			b.picture(dir, "refunded", path, scheme, width)
+			b.picture(dir, "refunds", path+"#refunds-title", scheme, width)
 			b.picture(dir, "refund-confirm", path+"/refund", scheme, width)
 			b.picture(dir, "refund-queue", "/queue", scheme, width)
 		}
