@@ -200,6 +200,9 @@ func TestC17_RequiresActionOnTheWire(t *testing.T) {
 		require.Equal(t, provider.NextNone, got.Next)
 	}
 	got := charged(t, 200, jsonType, `{"id":"pay_1","status":"requires_capture","amount":4900,"currency":"EUR"}`)
+	require.Equal(t, provider.Processing, got.Outcome, "held, and neither success nor failure")
+	require.Equal(t, provider.HealthOK, got.Health)
+	got = charged(t, 200, jsonType, `{"id":"pay_1","status":"requires_funding","amount":4900,"currency":"EUR"}`)
 	require.Equal(t, provider.ReasonUnmapped, got.Reason)
 	require.Equal(t, provider.AlertContract, got.Alert)
 }
