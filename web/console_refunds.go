@@ -134,7 +134,7 @@ func childMoment(d store.Dossier, e store.TimelineEvent) *views.ChildMoment {
 		return &views.ChildMoment{DisputeID: id, Word: word}
 	}
 	for _, o := range d.Operations {
-		if e.Evidence["operation_id"] == o.ID.String() {
+		if o.Kind == provider.OpRefund && e.Evidence["operation_id"] == o.ID.String() {
 			status, _ := e.Evidence["operation_status"].(string)
 			return &views.ChildMoment{Seq: o.Seq, Amount: o.Amount, Currency: o.Currency, Status: status, Moved: e.Evidence["to"] != nil}
 		}
@@ -146,7 +146,7 @@ func childMoment(d store.Dossier, e store.TimelineEvent) *views.ChildMoment {
 func nextOfRefunds(d store.Dossier) []views.PaymentMoment {
 	var out []views.PaymentMoment
 	for _, o := range d.Operations {
-		if o.NextCheckAt == nil || o.Status.Final() {
+		if o.Kind != provider.OpRefund || o.NextCheckAt == nil || o.Status.Final() {
 			continue
 		}
 		what := "refund_check"
