@@ -366,9 +366,32 @@ func TestResolveARefundThatTheWalletDoesNotCover(t *testing.T) {
 	}
 	require.Contains(t, b.get(path+"?to=succeeded").body, "Wallet acme holds 1.00\u00a0EUR, less than this.")
 	require.Equal(t, http.StatusSeeOther, b.post(path, fill("succeeded")).StatusCode)
-	w.db.Exec(t, `UPDATE operations SET needs_review = '{wallet_short}' WHERE needs_review = '{}'`)
+	require.Equal(t, 1, w.number(`SELECT count(*) FROM operations WHERE needs_review = '{wallet_short}' AND status = 'succeeded'`))
 	require.Contains(t, b.get(views.PaymentPath(p.ID.String())).body, "A balance is never negative")
 	require.Contains(t, b.get(path+"?to=succeeded").body, `name="wallet"`)
+
+	form := fill("succeeded")
+	form.Set("wallet", "take")
+	res := b.post(path, form)
+	require.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
+	require.Contains(t, res.body, "The wallet still does not cover 19.00\u00a0EUR.")
+	form.Set("wallet", "waive")
+	require.Equal(t, http.StatusSeeOther, b.post(path, form).StatusCode)
+	require.Equal(t, 1, w.number(`SELECT count(*) FROM operations WHERE wallet_waived AND needs_review = '{}'`))
+	require.Equal(t, 100, w.number(`SELECT balance FROM wallets`))
+}
+
+// Every page about a refund: no session, not enough of a role, nothing there, no database.
+func TestRefundPagesOweEverybody(t *testing.T) {
+	t.Parallel()
+	for what, role := range map[string]store.Role{"": store.RoleSupport, "/lookup": store.RoleSupport, "/resolve?to=failed": store.RoleOperator} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWebtest(t, refundingAtlas)
+			op := w.unknownRefund(w.paidPayment(), 1900)
+			w.exercise(page{method: http.MethodGet, path: refundPath(op) + what, role: role, absent: "/refunds/" + uuid.NewString() + what})
+		})
+	}
 }
 
 func TestDisputesOnThePaymentPageAndInTheQueue(t *testing.T) {
