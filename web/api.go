@@ -26,6 +26,7 @@ func (s *Server) registerAPI() {
 	v1.POST("/wallets/:id/debit", s.moveWallet(-1), pays)
 	v1.GET("/wallets/:id/entries", s.listEntries, pays)
 	s.registerRefundAPI(v1)
+	s.registerCaptureAPI(v1)
 	s.registerCircuitAPI(v1)
 	v1.RouteNotFound("/*", s.notFound)
 }

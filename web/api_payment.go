@@ -31,6 +31,9 @@ type paymentJSON struct {
 	Captured          int64        `json:"captured"`
 	Refunded          int64        `json:"refunded"`   // given back for sure
 	Refundable        int64        `json:"refundable"` // captured less all refunds that are not failed
+	Capture           string       `json:"capture"`
+	Authorised        int64        `json:"authorised"` // held until it is captured, by the provider's word
+	AuthorisedUntil   *string      `json:"authorised_until"`
 }
 
 func (s *Server) paymentJSON(p store.Payment, f store.Refundable) paymentJSON {
@@ -40,6 +43,7 @@ func (s *Server) paymentJSON(p store.Payment, f store.Refundable) paymentJSON {
 		NextCheckAt: apiTimePtr(p.NextCheckAt), CreatedAt: apiTime(p.CreatedAt), UpdatedAt: apiTime(p.UpdatedAt),
 		TimelineURL: s.apiURL("/payments/" + p.ID.String() + "/timeline"),
 		Captured:    f.Captured, Refunded: f.Refunded, Refundable: f.Refundable,
+		Capture: p.Capture, Authorised: p.AuthorisedAmount, AuthorisedUntil: apiTimePtr(p.AuthorisedUntil),
 	}
 	if p.ProviderPaymentID != "" {
 		out.ProviderPaymentID = &p.ProviderPaymentID
@@ -124,6 +128,7 @@ func (s *Server) readPayment(body *jsonObject) (store.NewPayment, error) {
 		Description:     f.text("description", 0, maxDescription),
 		Metadata:        f.texts("metadata"),
 		WalletID:        f.id("wallet_id"),
+		Capture:         f.text("capture", 0, maxOrderRef),
 		AllowConcurrent: f.boolean("allow_concurrent"),
 	}
 	f.object("customer", func(f *form) {
@@ -146,12 +151,22 @@ func (s *Server) checkCharge(f *form, n store.NewPayment) {
 	if n.Currency != "" && !knownCurrency(n.Currency) {
 		f.refuse("currency", "is not a known ISO 4217 currency")
 	}
+	switch n.Capture {
+	case "", store.CaptureAutomatic:
+	case store.CaptureManual:
+		if known && !s.canCapture(n.Provider) {
+			f.refuse("capture", "must be automatic: "+n.Provider+" holds no money")
+		}
+	default:
+		f.refuse("capture", "must be automatic or manual")
+	}
 	if len(*f.errors) > 0 {
 		return
 	}
 	_, err := adapter.Freeze(provider.ChargeRequest{
 		PaymentID: uuid.Nil.String(), OrderRef: n.OrderRef, Money: provider.Money{Amount: n.Amount, Currency: n.Currency},
 		Description: n.Description, CustomerName: n.CustomerName, CustomerEmail: n.CustomerEmail,
+		ManualCapture: n.Capture == store.CaptureManual,
 		PaymentMethod: n.Metadata[provider.MetaPaymentMethod], CustomerID: n.Metadata[provider.MetaCustomerID],
 	})
 	var refused *provider.FieldError
