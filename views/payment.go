@@ -33,6 +33,7 @@ type PaymentDetail struct {
 	Webhooks  []WebhookRow
 	Wallet    *WalletEffect
 	Refunds   RefundsView
+	Capture   CaptureView
 	Disputes  []DisputeView
 	Timeline  []PaymentMoment
 	ReplayKey *ReplayKey
@@ -118,6 +119,7 @@ type PaymentMoment struct {
 // ChildMoment is the refund or dispute a moment is about. Of a dispute there is only
 // its id.
 type ChildMoment struct {
+	Kind            string // capture or void; empty: a refund
 	Seq             int
 	Amount          int64
 	Currency        string
@@ -130,6 +132,9 @@ type ChildMoment struct {
 func (c ChildMoment) words(ctx context.Context) string {
 	if c.DisputeID != "" {
 		return messages.Join(c.DisputeID, c.Word)
+	}
+	if c.Kind != "" {
+		return messages.Join(HoldName(ctx, c.Kind, c.Seq), Money(ctx, c.Amount, c.Currency), HoldStatus(ctx, c.Kind, c.Status))
 	}
 	return messages.Join(T(ctx, "refund.n", "N", c.Seq), Money(ctx, c.Amount, c.Currency), Opt(ctx, "refund.status.", c.Status))
 }
@@ -176,7 +181,8 @@ func alike(moments []PaymentMoment) int {
 // still: nothing moved, and there is no evidence of its own to show.
 func (m PaymentMoment) still() bool {
 	return !m.Future && m.From == m.To && m.Attempt == nil && m.Webhook == nil && (m.Child == nil || !m.Child.Moved) &&
-		slices.Contains([]string{"lookup", "snoozed", "asked", "refund_lookup", "refund_snoozed"}, m.Kind)
+		slices.Contains([]string{"lookup", "snoozed", "asked", "refund_lookup", "refund_snoozed",
+			"capture_lookup", "capture_snoozed", "void_lookup", "void_snoozed"}, m.Kind)
 }
 
 // child tells moments about different refunds apart.
@@ -235,6 +241,10 @@ func momentTitle(ctx context.Context, m PaymentMoment) string {
 		return T(ctx, "timeline.next.send")
 	case m.Future && m.FutureWhat == "customer":
 		return T(ctx, "timeline.next.customer")
+	case m.Future && m.Child != nil && m.Child.Kind != "" && m.FutureWhat == "refund_send":
+		return T(ctx, "timeline.next.hold_send", "What", HoldName(ctx, m.Child.Kind, m.child()))
+	case m.Future && m.Child != nil && m.Child.Kind != "":
+		return T(ctx, "timeline.next.hold_check", "What", HoldName(ctx, m.Child.Kind, m.child()))
 	case m.Future && m.FutureWhat == "refund_check":
 		return T(ctx, "timeline.next.refund_check", "N", m.child())
 	case m.Future && m.FutureWhat == "refund_send":
@@ -258,6 +268,9 @@ func reasonWords(ctx context.Context, reason string) string {
 
 // momentReason is a moment's reason in words; a refund that succeeded is not "paid".
 func momentReason(ctx context.Context, m PaymentMoment) string {
+	if m.Child != nil && m.Child.Kind != "" && m.Reason == "succeeded" {
+		return HoldStatus(ctx, m.Child.Kind, m.Reason)
+	}
 	if m.Child != nil && m.Reason == "succeeded" {
 		return T(ctx, "refund.reason.succeeded")
 	}
@@ -306,11 +319,11 @@ func momentIcon(m PaymentMoment) string {
 	switch m.Kind {
 	case "created":
 		return "payments"
-	case "attempt_started", "resend_started", "refund_attempt_started":
+	case "attempt_started", "resend_started", "refund_attempt_started", "capture_attempt_started", "void_attempt_started":
 		return "send"
-	case "webhook", "webhook_received", "refund_webhook":
+	case "webhook", "webhook_received", "refund_webhook", "capture_webhook", "void_webhook":
 		return "webhooks"
-	case "lookup", "sync", "reconcile_requested", "reconcile_now", "refund_lookup", "refund_sync":
+	case "lookup", "sync", "reconcile_requested", "reconcile_now", "refund_lookup", "refund_sync", "capture_lookup", "void_lookup":
 		return "refresh"
 	case "operator", "resolved", "resolve", "refund_operator":
 		return "user"
@@ -318,7 +331,7 @@ func momentIcon(m PaymentMoment) string {
 		return "warn"
 	case "dispute_won":
 		return "check"
-	case "snoozed", "waiting", "refund_snoozed":
+	case "snoozed", "waiting", "refund_snoozed", "capture_snoozed", "void_snoozed":
 		return "pause"
 	case "wallet":
 		return "wallets"

@@ -33,6 +33,9 @@ type PaymentFacts struct {
 	// What was given back of it for sure, what is under way, and what may have been.
 	Refunded, RefundWaiting, RefundUnknown int64
 	Disputed                               bool // a dispute is open
+	// What is held until it is captured, until when, and what a capture took or asks for.
+	Authorised, Captured int64
+	AuthorisedUntil      *time.Time
 }
 
 // Verdict is a payment's state in plain words.
@@ -60,6 +63,9 @@ func VerdictOf(ctx context.Context, f PaymentFacts) Verdict {
 		v.Text = T(ctx, "verdict.processing", "Provider", f.Provider, "Sent", clock(ctx, f.SentAt, f.DecidedAt))
 		v.Do = []string{T(ctx, "verdict.do.no_recharge")}
 		v.Next = nextWords(ctx, f, "verdict.next")
+		if f.held() {
+			v.Text, v.Do = heldWords(ctx, f)
+		}
 	case "requires_action":
 		v.Text = T(ctx, "verdict.requires_action", "Provider", f.Provider)
 		v.Do = []string{T(ctx, "verdict.do.customer")}
@@ -83,7 +89,7 @@ func paidWords(ctx context.Context, f PaymentFacts) (string, []string) {
 	if f.Evidence == "operator" {
 		return T(ctx, "verdict.succeeded.operator", "Who", f.DecidedBy, "Time", at), do
 	}
-	return T(ctx, "verdict.succeeded", "Provider", f.Provider, "Money", Money(ctx, f.Amount, f.Currency), "Time", at), do
+	return T(ctx, "verdict.succeeded", "Provider", f.Provider, "Money", Money(ctx, f.taken(), f.Currency), "Time", at), do
 }
 
 func failedWords(ctx context.Context, f PaymentFacts) string {
@@ -96,6 +102,8 @@ func failedWords(ctx context.Context, f PaymentFacts) string {
 		return T(ctx, "verdict.failed.declined", "Provider", f.Provider, "Time", at, "Why", reasonWords(ctx, f.Reason))
 	case f.Reason == "not_received":
 		return T(ctx, "verdict.failed.not_received", "Provider", f.Provider)
+	case f.Authorised > 0:
+		return T(ctx, "verdict.failed.released", "Provider", f.Provider, "Time", at, "Why", reasonWords(ctx, f.Reason))
 	case f.SentAt == nil:
 		return T(ctx, "verdict.failed.not_sent")
 	case strings.HasPrefix(f.Reason, "rejected"):
@@ -116,7 +124,7 @@ func unknownWords(ctx context.Context, f PaymentFacts) (string, []string) {
 	switch {
 	case f.TheirAmount != 0:
 		return T(ctx, "verdict.unknown.mismatch", "Provider", f.Provider,
-			"Theirs", Money(ctx, f.TheirAmount, f.TheirCurrency), "Money", Money(ctx, f.Amount, f.Currency)), do
+			"Theirs", Money(ctx, f.TheirAmount, f.TheirCurrency), "Money", Money(ctx, f.taken(), f.Currency)), do
 	case f.HTTPStatus >= 300:
 		return T(ctx, "verdict.unknown.http", "Sent", sent, "Code", strconv.Itoa(f.HTTPStatus)), do
 	case f.HTTPStatus >= 200:
@@ -168,7 +176,10 @@ func clock(ctx context.Context, at *time.Time, fallback time.Time) string {
 // CustomerSentence is what to tell the customer, in the context's language. It never
 // says "failed" without proof.
 func CustomerSentence(ctx context.Context, f PaymentFacts) string {
-	args := []any{"Money", Money(ctx, f.Amount, f.Currency), "Order", f.OrderRef}
+	args := []any{"Money", Money(ctx, f.taken(), f.Currency), "Order", f.OrderRef}
+	if f.held() {
+		return T(ctx, "customer.authorised", "Money", Money(ctx, f.Authorised, f.Currency), "Order", f.OrderRef)
+	}
 	switch f.Status {
 	case "succeeded":
 		if f.Refunded+f.RefundWaiting+f.RefundUnknown > 0 {

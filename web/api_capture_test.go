@@ -33,7 +33,7 @@ func (w *webtest) heldPayment() store.Payment {
 	p := w.db.SeedPayment(w.t, func(p *store.Payment) {
 		p.Status, p.StatusReason, p.StatusEvidence, p.ProviderPaymentID = store.Processing, provider.ReasonAuthorised, "answer", "pay_"+p.ID.String()
 	})
-	w.db.Exec(w.t, `UPDATE payments SET capture = 'manual', authorised_amount = amount, authorised_until = $2 WHERE id = $1`,
+	w.db.Exec(w.t, `UPDATE payments SET capture = 'manual', authorised_amount = amount, authorised_until = $2, next_check_at = $2, next_check_why = 'authorised' WHERE id = $1`,
 		p.ID, storetest.Epoch.Add(7*24*time.Hour))
 	return w.payment(p.ID)
 }

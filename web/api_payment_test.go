@@ -39,7 +39,7 @@ func TestCreatePaymentAnswersAtOnce(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"id", "order_ref", "provider", "amount", "currency", "status", "status_reason", "needs_review",
 		"provider_payment_id", "next_check_at", "created_at", "updated_at", "timeline_url",
-		"captured", "refunded", "refundable"}, keys)
+		"captured", "refunded", "refundable", "capture", "authorised", "authorised_until"}, keys)
 	require.Equal(t, "pending", got["status"])
 	require.InDelta(t, 4900, got["amount"], 0)
 	require.Equal(t, []any{}, got["needs_review"])

@@ -35,6 +35,7 @@ func registerConsoleB(s *Server) {
 	operator.GET(views.PathPayments+"/:id/resolve", s.confirmResolve)
 	operator.POST(views.PathPayments+"/:id/resolve", s.postResolve)
 	s.registerRefunds(operator)
+	s.registerCaptures(operator)
 	s.console.GET(views.PathQueue, s.workQueuePage)
 	s.console.GET(views.PathWebhooks, s.webhookLogPage)
 	s.console.GET(views.PathWebhooks+"/tabs", s.webhookLogTabs)

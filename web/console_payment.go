@@ -60,7 +60,7 @@ func (s *Server) paymentPage(c echo.Context) error {
 // decide, when the reader's may not.
 func (s *Server) paymentDetail(d store.Dossier, needs string) views.PaymentDetail {
 	v := views.PaymentDetail{Facts: s.paymentFacts(d), Actions: s.paymentActions(d.Payment, needs), Terms: paymentTerms(d),
-		ReplayKey: s.replayKey(d), Wallet: walletEffect(d), Refunds: s.refundsView(d, needs), Disputes: disputeViews(d.Disputes)}
+		ReplayKey: s.replayKey(d), Wallet: walletEffect(d), Refunds: s.refundsView(d, needs), Capture: s.captureView(d, needs), Disputes: disputeViews(d.Disputes)}
 	for _, a := range d.Attempts {
 		v.Attempts = append(v.Attempts, attemptView(a))
 	}
@@ -81,6 +81,7 @@ func (s *Server) paymentFacts(d store.Dossier) views.PaymentFacts {
 	f := views.PaymentFacts{ID: p.ID.String(), OrderRef: p.OrderRef, Provider: p.Provider, Status: string(p.Status),
 		Reason: p.StatusReason, Evidence: p.StatusEvidence, Review: p.NeedsReview, Amount: p.Amount, Currency: p.Currency,
 		DecidedAt: p.UpdatedAt, NextAt: p.NextCheckAt, NextWhy: p.NextCheckWhy, NothingCanLook: !s.canAsk(p)}
+	f.Authorised, f.AuthorisedUntil, f.Captured = p.AuthorisedAmount, p.AuthorisedUntil, p.CaptureAmount
 	if p.SettledAt != nil {
 		f.DecidedAt = *p.SettledAt
 	}
@@ -96,7 +97,7 @@ func (s *Server) paymentFacts(d store.Dossier) views.PaymentFacts {
 	}
 	if slices.Contains(p.NeedsReview, store.ReviewAmountMismatch) {
 		for _, o := range d.Objects {
-			if o.Amount != 0 && (o.Amount != p.Amount || o.Currency != p.Currency) {
+			if o.Amount != 0 && (o.Amount != p.Took().Amount || o.Currency != p.Currency) {
 				f.TheirAmount, f.TheirCurrency = o.Amount, o.Currency
 			}
 		}
@@ -215,6 +216,9 @@ func timeline(d store.Dossier, v views.PaymentDetail) []views.PaymentMoment {
 	var out []views.PaymentMoment
 	attempts := slices.Clone(v.Attempts)
 	for _, r := range v.Refunds.Rows {
+		attempts = append(attempts, r.Attempts...)
+	}
+	for _, r := range v.Capture.Rows {
 		attempts = append(attempts, r.Attempts...)
 	}
 	for _, e := range d.Events {

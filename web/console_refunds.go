@@ -134,9 +134,9 @@ func childMoment(d store.Dossier, e store.TimelineEvent) *views.ChildMoment {
 		return &views.ChildMoment{DisputeID: id, Word: word}
 	}
 	for _, o := range d.Operations {
-		if o.Kind == provider.OpRefund && e.Evidence["operation_id"] == o.ID.String() {
+		if e.Evidence["operation_id"] == o.ID.String() {
 			status, _ := e.Evidence["operation_status"].(string)
-			return &views.ChildMoment{Seq: o.Seq, Amount: o.Amount, Currency: o.Currency, Status: status, Moved: e.Evidence["to"] != nil}
+			return &views.ChildMoment{Kind: actionKind(o), Seq: o.Seq, Amount: o.Amount, Currency: o.Currency, Status: status, Moved: e.Evidence["to"] != nil}
 		}
 	}
 	return nil
@@ -146,7 +146,7 @@ func childMoment(d store.Dossier, e store.TimelineEvent) *views.ChildMoment {
 func nextOfRefunds(d store.Dossier) []views.PaymentMoment {
 	var out []views.PaymentMoment
 	for _, o := range d.Operations {
-		if o.Kind != provider.OpRefund || o.NextCheckAt == nil || o.Status.Final() {
+		if o.NextCheckAt == nil || o.Status.Final() {
 			continue
 		}
 		what := "refund_check"
@@ -154,7 +154,7 @@ func nextOfRefunds(d store.Dossier) []views.PaymentMoment {
 			what = "refund_send"
 		}
 		out = append(out, views.PaymentMoment{ID: "next-" + o.ID.String(), At: *o.NextCheckAt, Future: true, FutureWhat: what,
-			Child: &views.ChildMoment{Seq: o.Seq}})
+			Child: &views.ChildMoment{Kind: actionKind(o), Seq: o.Seq}})
 	}
 	slices.SortStableFunc(out, func(a, b views.PaymentMoment) int { return a.At.Compare(b.At) })
 	return out
