@@ -270,10 +270,15 @@ func readLedgerURL(ctx context.Context, url string) (ledger, error) {
 type ledgerRow struct {
 	ID, Reference, Status, Currency string
 	Amount                          int64
+	Manual                          bool  // held first
+	Captured                        int64 // and then taken, if manual
 }
 
 func (r ledgerRow) object() provider.Object {
 	o := provider.Object{ID: r.ID, Reference: r.Reference, Money: provider.Money{Amount: r.Amount, Currency: r.Currency}}
+	if r.Manual {
+		o.Money.Amount = r.Captured
+	}
 	if r.Status == string(provider.Succeeded) {
 		o.Outcome = provider.Succeeded
 	}
