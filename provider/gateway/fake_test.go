@@ -36,6 +36,7 @@ type fake struct {
 	booked    []provider.Object
 	byKey     map[string]int // key → index in booked
 	refunds   fakeRefunds
+	actions   fakeActions
 }
 
 func newFake(t *testing.T) *fake {
@@ -46,6 +47,8 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("GET /v1/payments", f.list)
 	mux.HandleFunc("GET /v1/payments/{id}", f.get)
 	mux.HandleFunc("POST /v1/payments/{id}/refunds", f.refund)
+	mux.HandleFunc("POST /v1/payments/{id}/capture", f.act)
+	mux.HandleFunc("POST /v1/payments/{id}/void", f.act)
 	mux.HandleFunc("GET /v1/refunds", f.listRefunds)
 	mux.HandleFunc("GET /v1/refunds/{id}", f.getRefund)
 	mux.HandleFunc("GET /v1/health", f.health)
@@ -117,10 +120,18 @@ func wire(o provider.Object) map[string]any {
 			status = word
 		}
 	}
-	return map[string]any{
+	shown := map[string]any{
 		"id": o.ID, "reference": o.Reference, "status": status, "amount": o.Money.Amount, "currency": o.Money.Currency,
 		"idempotency_key": o.OperationKey, "created_at": o.CreatedAt.Format(time.RFC3339Nano),
 	}
+	if o.Totals != nil {
+		shown["authorised_until"] = o.Totals.AuthorisedUntil.Format(time.RFC3339Nano)
+		shown["totals"] = map[string]any{"authorised": o.Totals.Authorised, "captured": o.Totals.Captured, "refunded": 0}
+	}
+	if o.Reason != "" {
+		shown["error"] = map[string]any{"code": o.Reason}
+	}
+	return shown
 }
 
 func (f *fake) Event(id string, about provider.Object, at time.Time) (http.Header, []byte) {
@@ -183,6 +194,10 @@ func (f *fake) book(key string, body []byte) (provider.Object, bool) {
 	o := provider.Object{
 		ID: "pay_" + strconv.Itoa(len(f.booked)+1), Reference: c.Reference, Outcome: provider.Succeeded,
 		Money: provider.Money{Amount: c.Amount, Currency: c.Currency}, CreatedAt: time.Now(),
+	}
+	if c.Capture == "manual" {
+		o.Outcome, o.Status = provider.Processing, statusHeld
+		o.Totals = &provider.Totals{Authorised: c.Amount, AuthorisedUntil: time.Now().Add(time.Hour)}
 	}
 	if !f.noKeys {
 		o.OperationKey = key
@@ -305,7 +320,9 @@ func (f *fake) get(w http.ResponseWriter, r *http.Request) {
 	for _, o := range f.Booked() {
 		if o.ID == r.PathValue("id") {
 			shown := wire(o)
-			shown["totals"] = f.totals(o)
+			if o.Totals == nil {
+				shown["totals"] = f.totals(o)
+			}
 			reply(w, http.StatusOK, shown)
 			return
 		}

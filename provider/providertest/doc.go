@@ -137,6 +137,13 @@ func Run(t *testing.T, h Harness) {
 		"RefundList":           testRefundList,
 		"RefundEvents":         testRefundEvents,
 		"DisputeEvents":        testDisputeEvents,
+
+		"ActionFreeze":         eachAction(testActionFreeze),
+		"ActionAnswers":        eachAction(testActionAnswers),
+		"ActionFrozenBytes":    eachAction(testActionFrozenBytes),
+		"ActionNotSent":        eachAction(testActionNotSent),
+		"ActionLookup":         eachAction(testActionLookup),
+		"ActionLookupNoAnswer": eachAction(testActionLookupNoAnswer),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
