@@ -40,6 +40,7 @@ type fake struct {
 	byKey     map[string]int // key → index in booked
 	unindexed bool           // the search index knows nothing yet
 	refunds   fakeRefunds
+	actions   fakeActions
 }
 
 func newFake(t *testing.T) *fake {
@@ -52,6 +53,8 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("GET /v1/payment_intents/search", f.search)
 	mux.HandleFunc("GET /v1/payment_intents/{id}", f.get)
 	f.refundRoutes(mux)
+	mux.HandleFunc("POST /v1/payment_intents/{id}/capture", f.act)
+	mux.HandleFunc("POST /v1/payment_intents/{id}/cancel", f.act)
 	srv := httptest.NewServer(f.leaks(mux))
 	t.Cleanup(srv.Close)
 	f.url = srv.URL
@@ -147,6 +150,10 @@ func rendered(o provider.Object) map[string]any {
 	case provider.Failed:
 		pi["last_payment_error"] = map[string]any{"type": "card_error", "code": "card_declined", "decline_code": "generic_decline", "message": "Your card was declined."}
 	}
+	if o.Totals != nil { // held, or once held
+		pi["capture_method"], pi["last_payment_error"], pi["amount_received"] = "manual", nil, o.Totals.Captured
+		pi["cancellation_reason"] = o.Reason
+	}
 	return pi
 }
 
@@ -239,6 +246,9 @@ func (f *fake) book(key string, body []byte) (provider.Object, bool) {
 	o := provider.Object{
 		ID: "pi_" + strconv.Itoa(len(f.booked)+1), Reference: form.Get("metadata[payment_id]"), Outcome: provider.Succeeded,
 		Money: provider.Money{Amount: amount, Currency: currency}, CreatedAt: time.Now(),
+	}
+	if form.Get("capture_method") == "manual" {
+		o.Status, o.Outcome, o.Totals = "requires_capture", provider.Processing, &provider.Totals{}
 	}
 	f.byKey[key] = len(f.booked)
 	f.booked = append(f.booked, o)

@@ -83,6 +83,9 @@ func params(r provider.ChargeRequest, amount int64, method string) *sdk.PaymentI
 		PaymentMethod: sdk.String(method),
 		Metadata:      map[string]string{metaPayment: r.PaymentID},
 	}
+	if r.ManualCapture {
+		p.CaptureMethod = sdk.String(string(sdk.PaymentIntentCaptureMethodManual))
+	}
 	for key, text := range map[string]string{metaOrder: r.OrderRef, metaName: r.CustomerName, metaEmail: r.CustomerEmail} {
 		if text != "" {
 			p.Metadata[key] = text

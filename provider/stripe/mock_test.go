@@ -63,7 +63,11 @@ func (s *seen) ModifyResponse(r *http.Response) error {
 	path := r.Request.URL.Path
 	for _, id := range []string{"pi_", "re_"} {
 		if dir, _, ok := strings.Cut(path, "/"+id); ok {
-			path = dir + "/{id}"
+			for _, end := range []string{"", "/capture", "/cancel"} {
+				if strings.HasSuffix(r.Request.URL.Path, end) {
+					path = dir + "/{id}" + end
+				}
+			}
 		}
 	}
 	s.got = append(s.got, fmt.Sprintf("%d %s %s", r.StatusCode, r.Request.Method, path))
@@ -113,6 +117,7 @@ func TestStripeMockTakesEveryRequest(t *testing.T) {
 	require.Equal(t, provider.HealthOK, a.Ping(t.Context()).Health)
 
 	a.everyRefundRequest(t)
+	a.everyActionRequest(t)
 	s.requireAll(t)
 	// And it does look: a parameter Stripe does not have is refused.
 	got := a.Charge(t.Context(), "k", []byte("amount=100&currency=eur&nonsense=1"), provider.Money{})
@@ -133,5 +138,6 @@ func (s *seen) requireAll(t *testing.T) {
 		"200 POST /v1/payment_intents": true, "200 GET /v1/payment_intents": true, "200 GET /v1/payment_intents/{id}": true,
 		"200 GET /v1/payment_intents/search": true, "200 GET /v1/balance": true,
 		"200 POST /v1/refunds": true, "200 GET /v1/refunds": true, "200 GET /v1/refunds/{id}": true,
+		"200 POST /v1/payment_intents/{id}/capture": true, "200 POST /v1/payment_intents/{id}/cancel": true,
 	}, kinds)
 }

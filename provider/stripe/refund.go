@@ -22,12 +22,12 @@ const refundsPath = "/v1/refunds"
 // metaOperation is the metadata key of our operation id.
 const metaOperation = "operation_id"
 
-var errOperation = errors.New("only refunds are asked of Stripe")
+var errOperation = errors.New("nothing of the kind is asked of Stripe")
 
 // FreezeOperation implements provider.Operator. Stripe refunds an intent, whole or in
 // part, as often as something is left of it.
 func (a *Adapter) FreezeOperation(r provider.OperationRequest) ([]byte, error) {
-	if r.Kind != provider.OpRefund {
+	if !a.Capabilities().Can(r.Kind) {
 		return nil, &provider.FieldError{Field: "kind", Reason: errOperation.Error()}
 	}
 	if r.OperationID == "" || len(r.OperationID) > maxText || len(r.PaymentID) > maxText {
@@ -35,6 +35,9 @@ func (a *Adapter) FreezeOperation(r provider.OperationRequest) ([]byte, error) {
 	}
 	if r.ProviderPaymentID == "" || !pathSafe(r.ProviderPaymentID) {
 		return nil, &provider.FieldError{Field: "provider_payment_id", Reason: "is not the id of a charge"}
+	}
+	if r.Kind != provider.OpRefund {
+		return freezeAction(r)
 	}
 	amount, err := units(r.Money)
 	if err != nil {
@@ -54,15 +57,14 @@ func (a *Adapter) FreezeOperation(r provider.OperationRequest) ([]byte, error) {
 
 // Operate implements provider.Operator.
 func (a *Adapter) Operate(ctx context.Context, c provider.OperationCall) provider.Charged {
-	var ex provider.Exchange
-	switch {
-	case c.Kind != provider.OpRefund:
-		ex = local(http.MethodPost, errOperation)
-	case !validKey(c.Key):
-		ex = local(http.MethodPost, errKey)
-	default:
-		ex = a.client.post(ctx, refundsPath, c.Key, c.Body)
+	if ex := a.operable(c); ex != nil {
+		return a.conclude(*ex, provider.Answer{}, c.Want)
 	}
+	if c.Kind != provider.OpRefund {
+		ex := a.client.post(ctx, actionPath(c), c.Key, c.Body)
+		return a.conclude(ex, a.readActed(ex, c), c.Want)
+	}
+	ex := a.client.post(ctx, refundsPath, c.Key, c.Body)
 	return a.conclude(ex, readRefunded(ex, c), c.Want)
 }
 
@@ -95,6 +97,9 @@ func readRefunded(ex provider.Exchange, c provider.OperationCall) provider.Answe
 // LookupOperation implements provider.Operator. The refunds of one charge are a short
 // list that Stripe filters itself, so its end is the end.
 func (a *Adapter) LookupOperation(ctx context.Context, q provider.OperationQuery) provider.LookedUp {
+	if q.Kind == provider.OpCapture || q.Kind == provider.OpVoid {
+		return a.lookupAction(ctx, q)
+	}
 	l := lookup{Adapter: a, ctx: ctx, LookedUp: provider.LookedUp{
 		Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay,
 	}}

@@ -56,7 +56,7 @@ func TestFrozenRefund(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(body), "amount=500&")
 	for field, edit := range map[string]func(*provider.OperationRequest){
-		"kind":                func(r *provider.OperationRequest) { r.Kind = provider.OpCapture },
+		"kind":                func(r *provider.OperationRequest) { r.Kind = "gift" },
 		"operation_id":        func(r *provider.OperationRequest) { r.OperationID = "" },
 		"provider_payment_id": func(r *provider.OperationRequest) { r.ProviderPaymentID = "pi/1" },
 		"amount":              func(r *provider.OperationRequest) { r.Money.Amount = 0 },
@@ -127,7 +127,7 @@ func TestARefundIsAnObjectOfItsOwn(t *testing.T) {
 	require.Equal(t, "expired_or_canceled_card", o.Reason)
 
 	c := refundCall(t, a)
-	c.Kind = provider.OpVoid
+	c.Kind = "gift"
 	require.Equal(t, provider.ReasonLocal, a.Operate(t.Context(), c).Reason)
 	c = refundCall(t, a)
 	c.Key = ""
@@ -217,7 +217,7 @@ func TestRefundLookup(t *testing.T) {
 		"not decodable":      {[]string{refunded("amount", "x")}, nil, provider.LookupNoAnswer, nil, provider.ByReference},
 		"theirs is odd":      {[]string{`{"id":"re_o","amount":"x"}`}, nil, provider.LookupAbsent, nil, provider.ByReference},
 		"too many to read":   {endless, nil, provider.LookupNoAnswer, nil, provider.ByReference},
-		"a void":             {[]string{refunded()}, func(q *provider.OperationQuery) { q.Kind = provider.OpVoid }, provider.LookupNoAnswer, nil, ""},
+		"a gift":             {[]string{refunded()}, func(q *provider.OperationQuery) { q.Kind = "gift" }, provider.LookupNoAnswer, nil, ""},
 		"no charge to ask":   {[]string{refunded()}, func(q *provider.OperationQuery) { q.ProviderPaymentID = "" }, provider.LookupNoAnswer, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

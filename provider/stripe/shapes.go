@@ -34,6 +34,9 @@ type intent struct {
 	Livemode  *bool             `json:"livemode"`
 	Metadata  map[string]string `json:"metadata"`
 	LastError *failure          `json:"last_payment_error"`
+
+	CaptureMethod string `json:"capture_method"`
+	Canceled      string `json:"cancellation_reason"`
 }
 
 // failure is why an attempt failed.
@@ -163,6 +166,7 @@ func (p intent) object(raw []byte) provider.Object {
 	if p.LastError != nil && o.Outcome != provider.Succeeded {
 		o.Reason, o.Message = p.LastError.code(), message(p.LastError.Message)
 	}
+	p.held(&o)
 	return o
 }
 

@@ -111,7 +111,7 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		Ping:            true,
 		Ways:            []provider.Way{provider.ByID, provider.ByReference},
 		ListPages:       listPages,
-		Operations:      []provider.OperationKind{provider.OpRefund},
+		Operations:      []provider.OperationKind{provider.OpRefund, provider.OpCapture, provider.OpVoid},
 		Disputes:        true,
 	}
 	if a.settings.NoStatusAPI {
