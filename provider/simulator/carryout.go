@@ -27,7 +27,10 @@ func (s *Server) carryOut(req chargeRequest, op operation, fault Fault, f Faults
 			return entry{}, err
 		}
 		b.status, b.body = speak.truth(b.charges[0], base)
-		if req.act != "" {
+		switch {
+		case req.act != "" && req.face == FaceStripe:
+			b.status, b.body = intentActed(b.charges[0], fault, base)
+		case req.act != "":
 			b.status, b.body = acted(b.charges[0], fault, base)
 		}
 		e := entry{At: now, Charges: b.charges}

@@ -177,6 +177,10 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, req chargeReque
 	b, err := s.carryOut(req, op, fault, f)
 	if no, ok := errors.AsType[*notRefundable](err); ok {
 		op.free() // nothing is kept under the key
+		if req.act != "" && req.face == FaceStripe {
+			s.unexpectedState(w, req.of)
+			return
+		}
 		faceOf(req.face).noRefund(w, no)
 		return
 	}

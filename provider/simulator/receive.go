@@ -85,6 +85,7 @@ func (s *Server) chargeOf(r *http.Request, body []byte) (chargeRequest, bool) {
 	var req chargeRequest
 	of, refunds := refundPath(r.URL.Path)
 	held, act, acts := actPath(r.URL.Path)
+	intent, does, intents := intentActPath(r.URL.Path)
 	switch {
 	case r.Method != http.MethodPost:
 		return req, false
@@ -96,6 +97,9 @@ func (s *Server) chargeOf(r *http.Request, body []byte) (chargeRequest, bool) {
 		return req, true
 	case r.URL.Path == stripeRefundsPath:
 		req, _ = s.readStripeRefund(body)
+		return req, true
+	case intents:
+		req, _ = s.readIntentAct(intent, does, body)
 		return req, true
 	case acts:
 		_ = json.Unmarshal(body, &req)

@@ -28,6 +28,7 @@ func readIntent(body []byte) (chargeRequest, *stripeError) {
 		return req, badParam("", "", "The form cannot be read.")
 	}
 	req.Reference, req.OrderRef = form.Get("metadata[payment_id]"), form.Get("metadata[order_ref]")
+	req.Capture = form.Get("capture_method")
 	req.Description, req.Currency = form.Get("description"), strings.ToUpper(form.Get("currency"))
 	for name := range form {
 		if !slices.Contains(intentParams, name) && !strings.HasPrefix(name, "metadata[") {
@@ -133,7 +134,7 @@ func (s *Server) unexpectedState(w http.ResponseWriter, id string) {
 	intent := c.intent(s.publicURL())
 	stripeFail(w, http.StatusBadRequest, stripeError{
 		Type: stripeInvalid, Code: "payment_intent_unexpected_state", PaymentIntent: &intent,
-		Message: "You cannot cancel this PaymentIntent because it has a status of " + intent.Status + ".",
+		Message: "You cannot capture or cancel this PaymentIntent because it has a status of " + intent.Status + ".",
 	})
 }
 

@@ -177,8 +177,8 @@ func (c Charge) stripeRefund() map[string]any {
 func (c Charge) stripeCharge() map[string]any {
 	return map[string]any{
 		"id": "ch_" + strings.TrimPrefix(c.ID, "pi_"), "object": "charge", "payment_intent": c.ID, "status": "succeeded",
-		"amount": unitsOf(c.Amount, c.Currency), "amount_captured": unitsOf(c.Amount, c.Currency),
-		"amount_refunded": unitsOf(c.Refunded, c.Currency), "refunded": c.Refunded == c.Amount,
+		"amount": unitsOf(c.Amount, c.Currency), "amount_captured": unitsOf(c.taken(), c.Currency),
+		"amount_refunded": unitsOf(c.Refunded, c.Currency), "refunded": c.Refunded == c.taken(),
 		"currency": strings.ToLower(c.Currency), "created": c.CreatedAt.Unix(),
 		"metadata": map[string]string{"payment_id": c.Reference},
 	}

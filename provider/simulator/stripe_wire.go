@@ -18,6 +18,7 @@ type stripeIntent struct {
 	AmountCapturable int64             `json:"amount_capturable"`
 	AmountReceived   int64             `json:"amount_received"`
 	CanceledAt       *int64            `json:"canceled_at"`
+	Cancellation     *string           `json:"cancellation_reason"`
 	CaptureMethod    string            `json:"capture_method"`
 	ClientSecret     string            `json:"client_secret"`
 	Created          int64             `json:"created"`
@@ -53,12 +54,20 @@ func (c Charge) intent(base string) stripeIntent {
 	if c.OrderRef != "" {
 		pi.Metadata["order_ref"] = c.OrderRef
 	}
+	if c.Manual {
+		pi.CaptureMethod = "manual"
+	}
 	switch {
 	case c.Status == StatusSucceeded:
-		pi.AmountReceived, pi.LatestCharge = pi.Amount, &charge
+		pi.AmountReceived, pi.LatestCharge = unitsOf(c.taken(), c.Currency), &charge
+	case c.Status == StatusHeld:
+		pi.AmountCapturable, pi.LatestCharge = pi.Amount, &charge
 	case c.Status == StatusCanceled:
-		at := c.UpdatedAt.Unix()
-		pi.CanceledAt = &at
+		at, why := c.UpdatedAt.Unix(), "requested_by_customer"
+		if c.Code == codeExpired {
+			why = "automatic"
+		}
+		pi.CanceledAt, pi.Cancellation = &at, &why
 	case c.Status == StatusFailed, c.absent():
 		e := c.failure()
 		pi.Status, pi.PaymentMethod, pi.LastPaymentError, pi.LatestCharge = "requires_payment_method", nil, &e, &charge
@@ -140,6 +149,9 @@ func (stripeFace) refusal(fault Fault) refusal { return stripeRefusals[fault] }
 func (stripeFace) lie(fault Fault, c Charge) map[string]any {
 	switch fault {
 	case AmountMisreported:
+		if c.Manual && c.Status == StatusSucceeded {
+			return map[string]any{"amount_received": unitsOf(altered(c.Captured), c.Currency)}
+		}
 		n := unitsOf(altered(c.Amount), c.Currency)
 		return map[string]any{"amount": n, "amount_received": n}
 	case WrongShape:
@@ -170,6 +182,8 @@ func (stripeFace) eventType(c Charge) string {
 		return "payment_intent.payment_failed"
 	case c.Status == StatusCanceled:
 		return "payment_intent.canceled"
+	case c.Status == StatusHeld:
+		return "payment_intent.amount_capturable_updated"
 	}
 	return "payment_intent." + c.Status
 }
