@@ -47,6 +47,17 @@
 // it is only asked where the list is too long to read whole, what it finds is fetched by
 // id before it is believed, and what it does not find proves nothing.
 //
+// # Manual capture
+//
+// With capture_method=manual the intent stops at requires_capture, which is processing
+// with the amount that is held; when it lapses is not said without expanding the charge.
+// POST /v1/payment_intents/{id}/capture takes amount_to_capture, once, and lets go of the
+// rest; POST /v1/payment_intents/{id}/cancel lets go of all of it, with the reason
+// requested_by_customer. Both have a key of their own and answer with the intent, which is
+// the only object there is: a lost answer is looked up by the intent's id, and
+// requires_capture is Stripe's word that nothing was done. A canceled intent whose reason is
+// automatic or expired lapsed; any other was voided.
+//
 // # Refunds and disputes
 //
 // POST /v1/refunds refunds an intent, whole or in part, with our operation id in
