@@ -197,3 +197,30 @@ var actionTitles = map[string]string{
 	ReviewUnmapped:       "The provider answered a capture or void with a status that is not on our list",
 	ReviewAged:           "A capture or void has been without an answer for too long",
 }
+
+// resolveActions settles what is unknown or in review of a payment's captures and voids
+// once a person has said what became of the payment: money that was taken was captured,
+// and money that was not was let go.
+func (s *Store) resolveActions(ctx context.Context, tx pgx.Tx, p Payment, r ResolveParams) (Payment, error) {
+	actions, err := actionsOf(ctx, tx, p.ID)
+	if err != nil {
+		return Payment{}, err
+	}
+	for _, op := range actions {
+		if op.Status != Unknown && len(op.NeedsReview) == 0 {
+			continue
+		}
+		c := operationChange{change: change{on: ByOperator, reason: clean(r.Reason), drop: op.NeedsReview, kind: op.event("operator"), source: "operator",
+			by: r.By, detail: map[string]any{"action": "resolve", "reason": r.Reason, "evidence": r.Evidence}}}
+		if op.Status == Unknown {
+			c.to = Failed
+			if (op.Kind == provider.OpCapture) == (p.Status == Succeeded) {
+				c.to = Succeeded
+			}
+		}
+		if _, err := s.applyOperation(ctx, tx, p, op, c); err != nil {
+			return Payment{}, err
+		}
+	}
+	return lockPayment(ctx, tx, p.ID)
+}

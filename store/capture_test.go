@@ -288,3 +288,25 @@ func TestCaptureIsPartOfTheRequest(t *testing.T) {
 	_, err = w.CreatePayment(ctx, n, apiClient)
 	require.ErrorIs(t, err, store.ErrKeyReused)
 }
+
+// A person who settles the payment settles its capture with it.
+func TestResolvingAHeldPaymentSettlesItsCapture(t *testing.T) {
+	t.Parallel()
+	for to, want := range map[store.Status]store.Status{store.Succeeded: store.Succeeded, store.Failed: store.Failed} {
+		w := newWorld(t)
+		p := w.authorised()
+		op := w.capture(p, 600)
+		o := done(op, taken(p, p.ProviderPaymentID, 1000), provider.Succeeded)
+		c := answered(provider.Unknown, &o)
+		c.Reason, c.Review = "amount_mismatch", provider.ReviewAmountMismatch
+		op = w.send(op.ID, c)
+		require.Equal(t, store.Unknown, op.Status)
+		p = w.get(p.ID)
+		after, err := w.Resolve(ctx, store.ResolveParams{ActionID: uuid.New(), PaymentID: p.ID, Version: p.Version, To: to, Reason: "seen in the dashboard", By: someone})
+		require.NoError(t, err)
+		require.Equal(t, to, after.Status)
+		op = w.op(op.ID)
+		require.Equal(t, want, op.Status)
+		require.Empty(t, op.NeedsReview)
+	}
+}

@@ -46,6 +46,10 @@ func (s *Store) Resolve(ctx context.Context, r ResolveParams) (Payment, error) {
 			kind: "operator", source: "operator", by: r.By,
 			detail: map[string]any{"action": "resolve", "reason": r.Reason, "evidence": r.Evidence},
 		})
+		if err != nil || !p.Manual() || !out.Status.Final() {
+			return err
+		}
+		out, err = s.resolveActions(ctx, tx, out, r)
 		return err
 	})
 	if err != nil {
