@@ -64,6 +64,8 @@ func (d *Denied) Error() string {
 type Permit interface {
 	// Report tells the outcome. errClass and sample are kept as evidence when the
 	// verdict is Fail. It never fails the caller: trouble with Redis is handled inside.
+	// What can change the circuit or frees a slot has been taken in when Report returns;
+	// a plain success of a circuit without failures is on its way.
 	Report(ctx context.Context, v Verdict, latency time.Duration, errClass, sample string)
 	// Probe reports whether this call is a half-open probe.
 	Probe() bool

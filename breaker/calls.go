@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // maxTrip is how many operations share a trip to Redis at most: its time there stays
@@ -21,6 +23,7 @@ const (
 	good                  // an OK that was neither slow nor a probe
 	neutral               // a Neutral of the same kind
 	special               // any other report
+	barrier               // nothing: it tells when all before it have travelled
 )
 
 // operation is one permit or report on its way to Redis.
@@ -32,7 +35,8 @@ type operation struct {
 	retry   int64  // microseconds
 	decided string // the circuit's epoch after it
 	err     error
-	done    chan struct{} // told once, when it travelled with others
+	posted  bool          // nobody waits for it
+	done    chan struct{} // told once, when it travelled with others and somebody waits
 }
 
 // spare keeps operations that are over.
@@ -40,13 +44,13 @@ var spare = sync.Pool{New: func() any { return &operation{done: make(chan struct
 
 func askFor(token string) *operation {
 	o := spare.Get().(*operation)
-	o.kind, o.of, o.err = asks, finished{token: token}, nil
+	o.kind, o.of, o.err, o.posted = asks, finished{token: token}, nil, false
 	return o
 }
 
 func tell(f finished) *operation {
 	o := spare.Get().(*operation)
-	o.kind, o.of, o.err = special, f, nil
+	o.kind, o.of, o.err, o.posted = special, f, nil, false
 	if !f.slow && !f.probe {
 		switch f.verdict {
 		case OK:
@@ -87,6 +91,7 @@ type lineUp struct {
 	mu      sync.Mutex
 	waiting []*operation
 	flying  bool
+	due     bool // a posted operation departs soon
 }
 
 // perform carries out one operation: at once when no trip of this circuit is under way,
@@ -104,49 +109,134 @@ func (r *Redis) perform(ctx context.Context, e *shared, o *operation) error {
 		<-o.done
 		return o.err
 	}
-	q.flying = true
+	q.flying, q.waiting = true, append(q.waiting, o)
 	q.mu.Unlock()
-	r.fly(ctx, e, []*operation{o})
-	if !q.idle() {
-		go r.carryOn(e)
+	// A crowd comes in a burst: let it board. Alone, this costs next to nothing.
+	runtime.Gosched()
+	for travelled := false; !travelled; {
+		batch := q.board()
+		if len(batch) == 0 {
+			<-o.done // dismissed with the line, by a trip that failed
+			break
+		}
+		travelled = slices.Contains(batch, o)
+		r.fly(ctx, e, q, batch)
+		r.deliver(ctx, e, slices.DeleteFunc(batch, func(other *operation) bool { return other == o }))
+	}
+	if q.land() {
+		go r.carryOn(e, q)
 	}
 	return o.err
 }
 
-// carryOn makes trips until nobody waits.
-func (r *Redis) carryOn(e *shared) {
+// linger is how long a posted operation waits for company.
+const linger = 2 * time.Millisecond
+
+// post sends a plain report of a calm circuit on its way without waiting for it. Posted
+// reports travel together, beside the permits that callers wait for. They change nothing
+// but counts, so they may be overtaken by everything except a report that does: that one
+// flushes them first.
+func (r *Redis) post(e *shared, o *operation) {
+	o.posted = true
+	q := &e.posted
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, o)
+	if q.flying || q.due {
+		return
+	}
+	q.due = true
+	time.AfterFunc(linger, func() {
+		if q.depart() {
+			r.carryOn(e, q)
+		}
+	})
+}
+
+// depart begins a flight for those who wait, if there is none.
+func (q *lineUp) depart() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.due = false
+	if q.flying || len(q.waiting) == 0 {
+		return false
+	}
+	q.flying = true
+	return true
+}
+
+// flush waits until everything posted so far has travelled.
+func (r *Redis) flush(e *shared) {
+	q := &e.posted
+	q.mu.Lock()
+	if !q.flying && len(q.waiting) == 0 {
+		q.mu.Unlock()
+		return
+	}
+	o := &operation{kind: barrier, done: make(chan struct{}, 1)}
+	q.waiting = append(q.waiting, o)
+	q.mu.Unlock()
+	if q.depart() {
+		r.carryOn(e, q)
+	}
+	<-o.done
+}
+
+// carryOn goes on with a flight until nobody waits.
+func (r *Redis) carryOn(e *shared, q *lineUp) {
 	for {
 		// Those the last trip answered come back within a moment: let them board.
 		runtime.Gosched()
-		batch := e.line.board()
-		if len(batch) == 0 {
+		batch := q.board()
+		r.fly(context.Background(), e, q, batch)
+		r.deliver(context.Background(), e, batch)
+		if !q.land() {
 			return
-		}
-		r.fly(context.Background(), e, batch)
-		for _, o := range batch {
-			o.done <- struct{}{}
 		}
 	}
 }
 
-// idle ends the flight if nobody waits.
-func (q *lineUp) idle() bool {
+// deliver tells those who wait what became of their operations, and takes care of those
+// nobody waits for.
+func (r *Redis) deliver(ctx context.Context, e *shared, batch []*operation) {
+	for _, o := range batch {
+		if !o.posted {
+			o.done <- struct{}{}
+			continue
+		}
+		r.reported(ctx, e, o)
+		spare.Put(o)
+	}
+}
+
+// reported takes in what became of a report.
+func (r *Redis) reported(ctx context.Context, e *shared, o *operation) {
+	switch {
+	case o.err != nil:
+		r.reportAlone(e, o.of)
+	case o.code != counted:
+		r.opt.Log.DebugContext(ctx, "breaker: report not counted", "circuit", e.key.String(),
+			"why", o.code, "epoch", o.of.epoch, "now", o.decided, "verdict", o.of.verdict)
+	}
+}
+
+// land ends the flight if nobody waits, and reports whether it has to go on.
+func (q *lineUp) land() (goOn bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.flying = len(q.waiting) > 0
-	return !q.flying
+	return q.flying
 }
 
-// board takes the operations of the next trip; none ends the flight.
+// board takes the operations of the next trip.
 func (q *lineUp) board() []*operation {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	batch := q.waiting[:min(len(q.waiting), maxTrip):min(len(q.waiting), maxTrip)]
-	q.waiting = q.waiting[len(batch):]
-	if len(q.waiting) == 0 {
+	n := min(len(q.waiting), maxTrip)
+	batch := slices.Clone(q.waiting[:n])
+	if q.waiting = q.waiting[n:]; len(q.waiting) == 0 {
 		q.waiting = nil
 	}
-	q.flying = len(batch) > 0
 	return batch
 }
 
@@ -159,8 +249,12 @@ func (q *lineUp) dismiss() []*operation {
 	return gone
 }
 
-// fly makes one trip with a batch and fills its answers in.
-func (r *Redis) fly(ctx context.Context, e *shared, batch []*operation) {
+// fly makes one trip with a batch from a line and fills its answers in.
+func (r *Redis) fly(ctx context.Context, e *shared, q *lineUp, batch []*operation) {
+	batch = slices.DeleteFunc(slices.Clone(batch), func(o *operation) bool { return o.kind == barrier })
+	if len(batch) == 0 {
+		return
+	}
 	err := r.trip(ctx, e, batch)
 	if err == nil {
 		return
@@ -170,10 +264,11 @@ func (r *Redis) fly(ctx context.Context, e *shared, batch []*operation) {
 		o.err = err
 	}
 	// The others decide alone at once: one timeout is enough.
-	for _, o := range e.line.dismiss() {
+	rest := q.dismiss()
+	for _, o := range rest {
 		o.err = err
-		o.done <- struct{}{}
 	}
+	r.deliver(ctx, e, rest)
 }
 
 func (r *Redis) trip(ctx context.Context, e *shared, batch []*operation) error {

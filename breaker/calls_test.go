@@ -46,7 +46,7 @@ func TestACrowdSharesTrips(t *testing.T) {
 	}
 	eventually(t, "everybody is in line", func() bool { return b.waiting(e) == 60 })
 	b.line(t, e, false)
-	b.carryOn(e)
+	b.carryOn(e, &e.line)
 	wg.Wait()
 	close(denied)
 	refused := 0
@@ -80,7 +80,7 @@ func TestB06_RedisHangsACrowdWaitsOneTimeout(t *testing.T) {
 	t.Parallel()
 	server, b, _ := faulty(t, Settings{})
 	require.Nil(t, once(t, b, OK))
-	b.opt.Recheck = time.Hour
+	b.looksOnce()
 	server.Pause()
 	defer server.Resume()
 	began := time.Now()
@@ -110,4 +110,72 @@ func TestJunkAnswersOfATripAreErrors(t *testing.T) {
 	require.NoError(t, share(batch, nil, "9"))
 	require.Equal(t, admitted, batch[0].code)
 	require.Equal(t, counted, batch[1].code)
+}
+
+// A plain success keeps nobody waiting, and is counted before anybody looks.
+func TestPostedSuccessesAreAllCounted(t *testing.T) {
+	t.Parallel()
+	_, b, _ := faulty(t, Settings{})
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			for i := range 50 {
+				_ = once(t, b, []Verdict{OK, Neutral}[i%2])
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, Counts{OK: 800, Neutral: 800}, state(t, b).Total)
+	require.True(t, b.Degraded().IsZero())
+}
+
+// A success travels ahead of the failure that follows it: the failures before it are
+// forgotten before the next one counts.
+func TestPostedSuccessComesBeforeTheNextFailure(t *testing.T) {
+	t.Parallel()
+	_, b, _ := faulty(t, Settings{Failures: 2, OpenFor: time.Hour})
+	for range 20 {
+		require.Nil(t, once(t, b, Fail))
+		require.Nil(t, once(t, b, OK))
+	}
+	require.Equal(t, Closed, state(t, b).State)
+}
+
+// Posted while Redis goes away: the process takes it in by itself.
+func TestPostedSuccessWithoutRedisIsTakenInAlone(t *testing.T) {
+	t.Parallel()
+	server, b, _ := faulty(t, Settings{Failures: 2, OpenFor: time.Hour})
+	require.Nil(t, once(t, b, Fail))
+	p, err := b.Permit(context.Background(), charge)
+	require.NoError(t, err)
+	b.looksOnce()
+	server.Stop()
+	report(p, OK)
+	require.Zero(t, state(t, b).Consecutive)
+	require.False(t, b.Degraded().IsZero())
+	require.Nil(t, once(t, b, Fail))
+	require.Equal(t, Closed, state(t, b).State)
+}
+
+// More than a trip holds are in line before the one who leads, and the first trip fails:
+// nobody is forgotten and nothing hangs.
+func TestALeaderBehindAFullTripThatFails(t *testing.T) {
+	t.Parallel()
+	server, b, _ := faulty(t, Settings{Failures: 2, OpenFor: time.Hour})
+	require.Nil(t, once(t, b, OK))
+	b.looksOnce()
+	e := b.circuit(charge)
+	server.Stop()
+	e.line.mu.Lock()
+	for range maxTrip + 10 {
+		o := tell(finished{token: "t", epoch: "0", verdict: OK})
+		o.posted = true
+		e.line.waiting = append(e.line.waiting, o)
+	}
+	e.line.mu.Unlock()
+	for range 3 {
+		require.Nil(t, once(t, b, OK))
+	}
+	require.False(t, b.Degraded().IsZero())
+	require.Zero(t, b.waiting(e))
 }

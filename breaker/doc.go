@@ -20,8 +20,9 @@
 // A call asks for a Permit and reports its verdict once: OK, Fail, or Neutral for
 // what says nothing about the third party's health (declines of our own making,
 // cancellations, throttling). Each is one script in Redis and one round trip, which
-// callers of one process that come at the same time share. The server's clock decides,
-// so a worker's wrong clock changes nothing.
+// callers of one process that come at the same time share; a plain success keeps nobody
+// waiting. The server's clock decides, so a worker's
+// wrong clock changes nothing.
 //
 // Every transition starts a new epoch, and a report belongs to the epoch its permit
 // was given in: a success of the closed era that arrives in half-open is fenced. A

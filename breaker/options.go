@@ -35,6 +35,9 @@ type Options struct {
 	// OnEvent is told the transitions of a Local circuit, under its lock: it must be
 	// quick and must not call the breaker.
 	OnEvent func(Event)
+
+	// await has every report waited for: tests look at a circuit through another worker.
+	await bool
 }
 
 func (o Options) withDefaults() Options {

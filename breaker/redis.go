@@ -52,7 +52,8 @@ type shared struct {
 	fails  atomic.Int64         // its failures in a row as last seen
 	offset atomic.Int64         // server's clock minus ours, microseconds
 
-	line lineUp // permits and reports that wait for a trip
+	line   lineUp // permits and reports whose callers wait
+	posted lineUp // reports nobody waits for
 
 	since atomic.Int64 // deciding alone since, Unix nanoseconds; 0: Redis is there
 	retry atomic.Int64 // next try of Redis, Unix nanoseconds
@@ -129,14 +130,15 @@ func (p *redisPermit) Report(ctx context.Context, v Verdict, latency time.Durati
 		return
 	}
 	o := tell(f)
-	defer spare.Put(o)
-	switch err := r.perform(ctx, e, o); {
-	case err != nil:
-		r.reportAlone(e, f)
-	case o.code != counted:
-		r.opt.Log.DebugContext(ctx, "breaker: report not counted", "circuit", e.key.String(),
-			"why", o.code, "epoch", f.epoch, "now", o.decided, "verdict", f.verdict)
+	plain := o.kind == good || o.kind == neutral
+	if plain && e.fails.Load() == 0 && e.set.MaxInFlight == 0 && !r.opt.await {
+		r.post(e, o)
+		return
 	}
+	r.flush(e)
+	defer spare.Put(o)
+	_ = r.perform(ctx, e, o) // reported reads it
+	r.reported(ctx, e, o)
 }
 
 // remembered is the epoch this process knows and the view it would restore. The view

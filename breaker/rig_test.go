@@ -109,7 +109,7 @@ func (r *rig) worker(i int, head string, o rigOptions) Breaker {
 		},
 		Worker: fmt.Sprintf("w%d", i), Timeout: 10 * time.Second, Names: []string{charge.Name},
 		Now:  func() time.Time { return time.UnixMicro(r.now.Load()).Add(skew) },
-		Rand: o.rand, Poll: time.Millisecond, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Rand: o.rand, await: true, Poll: time.Millisecond, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		OnEvent: func(e Event) {
 			r.mu.Lock()
 			defer r.mu.Unlock()

@@ -108,7 +108,7 @@ func (w *twins) together(t *rapid.T, worker int, verdict func() (Verdict, time.D
 			entry: entry("timeout", "pay"), probe: p.probe, worker: b.opt.Worker, rnd: 0.25}
 		batch, ends = append(batch, tell(f)), append(ends, f)
 	}
-	b.fly(context.Background(), e, batch)
+	b.fly(context.Background(), e, &e.line, batch)
 	for i, o := range batch {
 		require.NoError(t, o.err)
 		if o.kind != asks {
