@@ -200,10 +200,11 @@ func TestC16_ACrashAtAnyPointRefundsAtMostOnce(t *testing.T) {
 			t.Parallel()
 			b, r, p := newRefundBench(t, quick("atlas"), nil)
 			op := b.refund(p, 100)
+			refund := op.ID.String()
 			var once atomic.Bool
 			b.start("w1", func(c *Config) {
 				c.At = func(at, id string) {
-					if at == point && id == op.ID.String() && once.CompareAndSwap(false, true) {
+					if at == point && id == refund && once.CompareAndSwap(false, true) {
 						panic("crash at " + at)
 					}
 				}
