@@ -100,7 +100,7 @@ func ours(url string) arm {
 			recorded: func(ctx context.Context) (int, error) {
 				s, err := b.Snapshot(ctx, key)
 				if err == nil && s.Degraded {
-					err = errors.New("Redis was lost during the run")
+					err = errors.New("the Redis was lost during the run")
 				}
 				return s.Total.OK + s.Total.Fail + s.Total.Neutral, err
 			},

@@ -102,7 +102,7 @@ func (s *redisServer) await(ctx context.Context, c redis.UniversalClient) error 
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("Redis does not answer: %w", err)
+			return fmt.Errorf("the Redis does not answer: %w", err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
