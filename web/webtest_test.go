@@ -29,9 +29,14 @@ import (
 	"fusebox/provider"
 	"fusebox/store"
 	"fusebox/store/storetest"
+	"fusebox/web/browsertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+func TestMain(m *testing.M) {
+	code := storetest.Main(m)
+	browsertest.Stop()
+	os.Exit(code)
+}
 
 // webtest is a server on a database of its own, with everything around it in hand.
 type webtest struct {

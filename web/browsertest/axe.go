@@ -1,0 +1,119 @@
+package browsertest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Languages of the console, as its pages name them.
+var Languages = []string{"en", "fr", "es", "uk"}
+
+// axeRun runs axe-core on the document with every rule of WCAG 2.0 to 2.2, A and AA, and
+// its best practices, and returns the violations alone.
+const axeRun = `axe.run(document, {
+	runOnly: {type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]},
+	resultTypes: ["violations"],
+}).then((r) => r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.map((n) => ({
+	target: n.target.flat().join(" "), html: n.html, why: n.failureSummary}))})))`
+
+// Finding is a rule of axe-core that a page breaks, and where.
+type Finding struct {
+	ID, Help string
+	Nodes    []struct{ Target, HTML, Why string }
+}
+
+// String is the finding as a person reads it in a test's output.
+func (f Finding) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s: %s", f.ID, f.Help)
+	for i, n := range f.Nodes {
+		if i == 4 {
+			fmt.Fprintf(&s, "\n  and %d more", len(f.Nodes)-i)
+			break
+		}
+		why := strings.Join(strings.Fields(n.Why), " ")
+		fmt.Fprintf(&s, "\n  %s\n    %.300s\n    %.400s", n.Target, n.HTML, why)
+	}
+	return s.String()
+}
+
+// axeSource reads axe-core, which static/build.sh installs.
+var axeSource = sync.OnceValues(func() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, statErr := os.Stat(filepath.Join(dir, "go.mod")); statErr == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			err = os.ErrNotExist
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	source, err := os.ReadFile(filepath.Join(dir, "static", "node_modules", "axe-core", "axe.min.js"))
+	return string(source), err
+})
+
+// Findings runs axe-core on the page as it stands.
+func (b *Tab) Findings() []Finding {
+	b.t.Helper()
+	source, err := axeSource()
+	require.NoError(b.t, err, "axe-core is missing: run static/build.sh")
+	// Evaluated over the protocol, so the page's policy neither stops nor notices it.
+	return Eval[[]Finding](b, "(() => {\n"+"if (!window.axe) {"+source+"\n}\nreturn "+axeRun+"})()")
+}
+
+// Axe fails the test when axe-core finds anything on the page as it stands.
+func Axe(t testing.TB, b *Tab) {
+	t.Helper()
+	report(t, b, "")
+}
+
+func report(t testing.TB, b *Tab, where string) {
+	t.Helper()
+	for _, f := range b.Findings() {
+		t.Errorf("axe on %s %s\n%s", strings.TrimPrefix(b.Location(), b.base), where, f)
+	}
+}
+
+// AxeEverywhere opens a page in each language and runs Axe on it at 1280 and 360 px, in
+// light and dark. It also fails when the page scrolls sideways. The person's language
+// is changed on the way, and is English again at the end.
+func AxeEverywhere(t testing.TB, b *Tab, path string) {
+	t.Helper()
+	for _, lang := range append(Languages[1:len(Languages):len(Languages)], Languages[0]) {
+		b.Language(lang)
+		b.Open(path)
+		got := Eval[string](b, "document.documentElement.lang")
+		require.Equal(t, lang, got, "the language of %s", path)
+		for _, width := range Widths {
+			b.Viewport(width)
+			b.Fits()
+			for _, scheme := range Schemes {
+				b.Scheme(scheme)
+				report(t, b, fmt.Sprintf("(%s, %d px, %s)", lang, width, scheme))
+			}
+		}
+	}
+	b.Viewport(1280)
+	b.Scheme("light")
+}
+
+// Language changes the reader's language as the preference form does. A tab that shows
+// no page of the console yet goes to the sign-in page first.
+func (b *Tab) Language(lang string) {
+	b.t.Helper()
+	if !strings.HasPrefix(b.Location(), b.base) {
+		b.Open("/signin")
+	}
+	status := Eval[int](b, fmt.Sprintf(`fetch("/preferences", {method: "POST", body: new URLSearchParams({lang: %q, back: "/"}),
+		redirect: "manual"}).then((r) => r.type === "opaqueredirect" ? 303 : r.status)`, lang))
+	require.Equal(b.t, 303, status, "the language was not changed")
+}
