@@ -14,13 +14,18 @@ import (
 // Languages of the console, as its pages name them.
 var Languages = []string{"en", "fr", "es", "uk"}
 
-// axeRun runs axe-core on the document with every rule of WCAG 2.0 to 2.2, A and AA, and
-// its best practices, and returns the violations alone.
-const axeRun = `axe.run(document, {
-	runOnly: {type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]},
-	resultTypes: ["violations"],
+// axeRun runs axe-core on the document and returns the violations alone. The argument
+// is what to run.
+const axeRun = `((only) => axe.run(document, {
+	runOnly: only, resultTypes: ["violations"], preload: false,
 }).then((r) => r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.map((n) => ({
-	target: n.target.flat().join(" "), html: n.html, why: n.failureSummary}))})))`
+	target: n.target.flat().join(" "), html: n.html, why: n.failureSummary}))}))))`
+
+// everyRule is WCAG 2.0 to 2.2, A and AA, and axe-core's best practices.
+const everyRule = `{type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}`
+
+// colourRules are those that a colour scheme can break.
+const colourRules = `{type: "rule", values: ["color-contrast", "link-in-text-block"]}`
 
 // Finding is a rule of axe-core that a page breaks, and where.
 type Finding struct {
@@ -64,27 +69,32 @@ var axeSource = sync.OnceValues(func() (string, error) {
 // Findings runs axe-core on the page as it stands.
 func (b *Tab) Findings() []Finding {
 	b.t.Helper()
+	return b.findings(everyRule)
+}
+
+func (b *Tab) findings(rules string) []Finding {
+	b.t.Helper()
 	source, err := axeSource()
 	require.NoError(b.t, err, "axe-core is missing: run static/build.sh")
 	// Evaluated over the protocol, so the page's policy neither stops nor notices it.
-	return Eval[[]Finding](b, "(() => {\n"+"if (!window.axe) {"+source+"\n}\nreturn "+axeRun+"})()")
+	return Eval[[]Finding](b, "(() => {\n"+"if (!window.axe) {"+source+"\n}\nreturn "+axeRun+"("+rules+")})()")
 }
 
 // Axe fails the test when axe-core finds anything on the page as it stands.
 func Axe(t testing.TB, b *Tab) {
 	t.Helper()
-	report(t, b, "")
+	report(t, b, everyRule, "")
 }
 
-func report(t testing.TB, b *Tab, where string) {
+func report(t testing.TB, b *Tab, rules, where string) {
 	t.Helper()
-	for _, f := range b.Findings() {
+	for _, f := range b.findings(rules) {
 		t.Errorf("axe on %s %s\n%s", strings.TrimPrefix(b.Location(), b.base), where, f)
 	}
 }
 
 // AxeEverywhere opens a page in each language and runs Axe on it at 1280 and 360 px, in
-// light and dark. It also fails when the page scrolls sideways. The person's language
+// light and dark (where only the rules about colour can answer differently). It also fails when the page scrolls sideways. The person's language
 // is changed on the way, and is English again at the end.
 func AxeEverywhere(t testing.TB, b *Tab, path string) {
 	t.Helper()
@@ -96,9 +106,9 @@ func AxeEverywhere(t testing.TB, b *Tab, path string) {
 		for _, width := range Widths {
 			b.Viewport(width)
 			b.Fits()
-			for _, scheme := range Schemes {
+			for scheme, rules := range map[string]string{"light": everyRule, "dark": colourRules} {
 				b.Scheme(scheme)
-				report(t, b, fmt.Sprintf("(%s, %d px, %s)", lang, width, scheme))
+				report(t, b, rules, fmt.Sprintf("(%s, %d px, %s)", lang, width, scheme))
 			}
 		}
 	}
