@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/multitracer"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -20,8 +21,8 @@ const (
 
 // Open connects a pool with application_name, statement_timeout, lock_timeout and
 // idle_in_transaction_session_timeout set. maxConns 0 keeps the DSN's or pgx's default.
-// It fails when the server does not answer.
-func Open(ctx context.Context, dsn, appName string, maxConns int32) (*pgxpool.Pool, error) {
+// It fails when the server does not answer. A tracer is told of every statement.
+func Open(ctx context.Context, dsn, appName string, maxConns int32, tracer ...pgx.QueryTracer) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("store: database URL: %w", err)
@@ -37,6 +38,9 @@ func Open(ctx context.Context, dsn, appName string, maxConns int32) (*pgxpool.Po
 	set["timezone"] = "UTC"
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	if len(tracer) > 0 {
+		cfg.ConnConfig.Tracer = multitracer.New(tracer...)
 	}
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
 		// Times are UTC everywhere; by default pgx scans them into the machine's zone.

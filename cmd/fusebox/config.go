@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
+	"github.com/jackc/pgx/v5"
 
 	"fusebox/jobs"
 	"fusebox/provider"
@@ -48,7 +49,8 @@ type config struct {
 
 	providers     []provider.Settings
 	circuits      circuits
-	embeddedRedis bool // the demo's own: it has no eviction policy to check
+	embeddedRedis bool            // the demo's own: it has no eviction policy to check
+	tracer        pgx.QueryTracer // told of every statement; may be nil
 }
 
 // providerConfig is one provider's settings; every name is prefixed with

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
@@ -78,8 +79,12 @@ const startGrace = 30 * time.Second
 // (a wrong password, a database that does not exist) is refused at once.
 func (a *app) openPool(ctx context.Context, name string) (*pgxpool.Pool, error) {
 	deadline := time.Now().Add(startGrace)
+	var tracers []pgx.QueryTracer
+	if a.cfg.tracer != nil {
+		tracers = append(tracers, a.cfg.tracer)
+	}
 	for {
-		pool, err := store.Open(ctx, a.cfg.DatabaseURL, "fusebox-"+name, a.cfg.DBConns)
+		pool, err := store.Open(ctx, a.cfg.DatabaseURL, "fusebox-"+name, a.cfg.DBConns, tracers...)
 		if err == nil || !startingUp(err) || time.Now().After(deadline) {
 			return pool, err
 		}
