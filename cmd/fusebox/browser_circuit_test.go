@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fusebox/store"
+	"fusebox/web/browsertest"
 )
 
 // TestBrowserProbeAndForceOpen: one probe through the dialog closes a healed circuit and
@@ -20,28 +21,28 @@ func TestBrowserProbeAndForceOpen(t *testing.T) {
 	w.serve()
 	w.work()
 	waiting := w.openCircuit("outage")
-	olena, tom := newBrowser(t, w.url), newBrowser(t, w.url)
-	olena.signIn("olena@example.org", w.person("olena@example.org", "Olena", store.RoleOperator))
-	tom.signIn("tom@example.org", w.person("tom@example.org", "Tom", store.RoleOperator))
-	olena.open("/providers")
-	olena.run(chromedp.Click(css("a[href$='/outage/charge/probe']")), chromedp.WaitVisible(css("dialog[open] textarea")),
+	olena, tom := browsertest.Open(t, w.url), browsertest.Open(t, w.url)
+	olena.SignIn("olena@example.org", w.person("olena@example.org", "Olena", store.RoleOperator))
+	tom.SignIn("tom@example.org", w.person("tom@example.org", "Tom", store.RoleOperator))
+	olena.Open("/providers")
+	olena.Run(chromedp.Click(css("a[href$='/outage/charge/probe']")), chromedp.WaitVisible(css("dialog[open] textarea")),
 		chromedp.SendKeys(css("dialog[open] textarea"), "They say it works."), chromedp.Click(css("dialog[open] form button")))
 	w.eventually(60*time.Second, "the waiting payment went through", func() bool { return w.payment(waiting).Status == store.Succeeded })
-	olena.sees(30*time.Second, "#outage-charge", "Closed")
+	olena.Sees(30*time.Second, "#outage-charge", "Closed")
 
-	open := func(b *browser) {
-		b.open("/providers")
-		b.run(chromedp.Click(css("#outage-charge-override summary")), chromedp.Click(css("a[href$='/outage/charge/open']")),
+	open := func(b *browsertest.Tab) {
+		b.Open("/providers")
+		b.Run(chromedp.Click(css("#outage-charge-override summary")), chromedp.Click(css("a[href$='/outage/charge/open']")),
 			chromedp.WaitVisible(css("dialog[open] textarea")), chromedp.SendKeys(css("dialog[open] textarea"), "Their maintenance."))
 	}
 	open(tom)
 	open(olena)
-	olena.run(chromedp.SendKeys(css("dialog[open] #minutes"), "0"), chromedp.Click(css("dialog[open] form button")))
-	olena.sees(10*time.Second, "dialog[open]", "Whole minutes, 1 to 10,080.")
-	olena.run(chromedp.SetValue(css("dialog[open] #minutes"), "90"), chromedp.Click(css("dialog[open] form button")))
-	olena.sees(10*time.Second, "#outage-charge", "Forced open")
+	olena.Run(chromedp.SendKeys(css("dialog[open] #minutes"), "0"), chromedp.Click(css("dialog[open] form button")))
+	olena.Sees(10*time.Second, "dialog[open]", "Whole minutes, 1 to 10,080.")
+	olena.Run(chromedp.SetValue(css("dialog[open] #minutes"), "90"), chromedp.Click(css("dialog[open] form button")))
+	olena.Sees(10*time.Second, "#outage-charge", "Forced open")
 	require.Equal(t, 1, w.scalar(`SELECT count(*) FROM audit_log WHERE action = 'circuit.forced_open' AND after ->> 'for' = '1h30m0s' AND reason = 'Their maintenance.'`))
-	tom.run(chromedp.Click(css("dialog[open] form button")))
-	tom.sees(10*time.Second, "dialog[open]", "Olena forced this circuit open")
+	tom.Run(chromedp.Click(css("dialog[open] form button")))
+	tom.Sees(10*time.Second, "dialog[open]", "Olena forced this circuit open")
 	require.Equal(t, 1, w.scalar(`SELECT count(*) FROM audit_log WHERE action LIKE 'circuit.force%'`))
 }

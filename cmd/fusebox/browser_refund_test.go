@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"fusebox/provider/simulator"
 	"fusebox/store"
+	"fusebox/web/browsertest"
 )
 
 // TestBrowserRefund: an operator gives money back in a dialog and a double click is one
@@ -24,59 +24,43 @@ func TestBrowserRefund(t *testing.T) {
 	p := w.settled(w.pay("steady", "to refund").ID, 30*time.Second)
 	require.Equal(t, store.Succeeded, p.Status)
 	path := "/payments/" + p.ID.String()
-	b := newBrowser(t, w.url)
-	b.signIn("olena@example.org", w.person("olena@example.org", "Olena", store.RoleOperator))
+	b := browsertest.Open(t, w.url)
+	b.SignIn("olena@example.org", w.person("olena@example.org", "Olena", store.RoleOperator))
 
-	b.open(path)
-	b.run(chromedp.Click(css("a[href$='/refund']")), chromedp.WaitVisible(css("dialog[open] #amount")),
+	b.Open(path)
+	b.Run(chromedp.Click(css("a[href$='/refund']")), chromedp.WaitVisible(css("dialog[open] #amount")),
 		chromedp.SetValue(css("dialog[open] #amount"), "19.005"), chromedp.SendKeys(css("dialog[open] textarea"), "One lamp sent back."),
 		chromedp.Click(css("dialog[open] form button")))
-	b.sees(10*time.Second, "dialog[open]", "EUR has no more than 2 decimals.")
-	b.sees(10*time.Second, "dialog[open]", "49.00 EUR of 49.00 EUR goes back")
-	b.run(chromedp.SetValue(css("dialog[open] #amount"), "19.00"), chromedp.DoubleClick(css("dialog[open] form button")))
-	b.sees(30*time.Second, "article.refund", "steady confirmed at")
-	b.sees(10*time.Second, ".customer-say", "We have refunded 19.00")
+	b.Sees(10*time.Second, "dialog[open]", "EUR has no more than 2 decimals.")
+	b.Sees(10*time.Second, "dialog[open]", "49.00 EUR of 49.00 EUR goes back")
+	b.Run(chromedp.SetValue(css("dialog[open] #amount"), "19.00"), chromedp.DoubleClick(css("dialog[open] form button")))
+	b.Sees(30*time.Second, "article.refund", "steady confirmed at")
+	b.Sees(10*time.Second, ".customer-say", "We have refunded 19.00")
 	require.Equal(t, 1, w.scalar(`SELECT count(*) FROM operations`))
 	require.Equal(t, 1, w.refundsMade("steady"))
 
 	w.setFaults("steady", func(f simulator.Faults) simulator.Faults {
 		return f.With(simulator.ChargedThenCut, 1).With(simulator.WebhookMissing, 1).With(simulator.LookupError, 1)
 	})
-	plain := b.tab().withoutScripts()
-	plain.open(path)
-	plain.run(chromedp.Click(css("a[href$='/refund']")), chromedp.WaitVisible(css("#amount")), chromedp.SetValue(css("#amount"), "9.00"),
+	plain := b.Second().WithoutScripts()
+	plain.Open(path)
+	plain.Run(chromedp.Click(css("a[href$='/refund']")), chromedp.WaitVisible(css("#amount")), chromedp.SetValue(css("#amount"), "9.00"),
 		chromedp.SendKeys(css("textarea"), "A scratch on the other one."), chromedp.Click(css("form[action$='/refund'] button")), chromedp.WaitVisible(css("article.refund")))
-	b.sees(30*time.Second, "main", "We sent the refund at")
-	b.sees(10*time.Second, "main", "Do not refund again.")
+	b.Sees(30*time.Second, "main", "We sent the refund at")
+	b.Sees(10*time.Second, "main", "Do not refund again.")
 	w.setFaults("steady", func(simulator.Faults) simulator.Faults { return timed(simulator.Healthy()) })
 	_, err := w.provider("steady").sim.OpenDispute(p.ProviderPaymentID, simulator.NewDispute{DueBy: time.Now().Add(40 * time.Hour)})
 	require.NoError(t, err)
-	b.sees(60*time.Second, "main", "at risk")
-	b.refundPictures(path)
+	b.Sees(60*time.Second, "main", "at risk")
+	for name, path := range map[string]string{"refunded": path, "refunds": path + "#refunds-title", "refund-confirm": path + "/refund", "refund-queue": "/queue"} {
+		b.Pictures(name, path)
+	}
 
-	b.run(chromedp.EmulateViewport(1280, 900))
-	b.open(path)
-	b.run(chromedp.Click(css("a[href$='/lookup']")), chromedp.WaitVisible(css("dialog[open] form")), chromedp.Click(css("dialog[open] form button")))
-	b.sees(30*time.Second, ".customer-say", "We have refunded 28.00")
+	b.Viewport(1280)
+	b.Open(path)
+	b.Run(chromedp.Click(css("a[href$='/lookup']")), chromedp.WaitVisible(css("dialog[open] form")), chromedp.Click(css("dialog[open] form button")))
+	b.Sees(30*time.Second, ".customer-say", "We have refunded 28.00")
 	require.Equal(t, 2, w.refundsMade("steady"))
 	require.Equal(t, 2, w.scalar(`SELECT count(*) FROM operations WHERE status = 'succeeded'`))
 	require.Equal(t, store.Succeeded, w.payment(p.ID).Status)
-}
-
-// refundPictures draws every screen with refunds on it, in light and dark, wide and narrow.
-func (b *browser) refundPictures(path string) {
-	b.t.Helper()
-	dir := os.Getenv("FUSEBOX_TEST_SCREENSHOTS")
-	if dir == "" {
-		dir = b.t.TempDir()
-	}
-	require.NoError(b.t, os.MkdirAll(dir, 0o755))
-	for _, scheme := range []string{"light", "dark"} {
-		for _, width := range []int64{1280, 360} {
-			b.picture(dir, "refunded", path, scheme, width)
-			b.picture(dir, "refunds", path+"#refunds-title", scheme, width)
-			b.picture(dir, "refund-confirm", path+"/refund", scheme, width)
-			b.picture(dir, "refund-queue", "/queue", scheme, width)
-		}
-	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/chromedp"
-	"github.com/stretchr/testify/require"
+	"fusebox/web/browsertest"
 )
 
 // screens are the pages `make screenshots` takes pictures of, with a real demo behind
@@ -61,15 +58,10 @@ func startDemo(t *testing.T, args ...string) (demoInfo, *process) {
 // still checks that every screen can be drawn and none scrolls sideways.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("FUSEBOX_TEST_SCREENSHOTS")
-	if dir == "" {
-		dir = t.TempDir()
-	}
-	require.NoError(t, os.MkdirAll(dir, 0o755))
 	info, _ := startDemo(t)
-	b := newBrowser(t, info.URL)
-	b.signIn(info.Email, info.Password)
-	payment := b.somePayment()
+	b := browsertest.Open(t, info.URL)
+	b.SignIn(info.Email, info.Password)
+	payment := somePayment(t, b)
 	for _, s := range screens {
 		if !wanted(s.name) {
 			continue
@@ -77,41 +69,21 @@ func TestScreenshots(t *testing.T) {
 		if s.path == "" {
 			s.path = payment
 		}
-		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{1280, 360} {
-				b.picture(dir, s.name, s.path, scheme, width)
-			}
-		}
+		b.Pictures(s.name, s.path)
 	}
-}
-
-func (b *browser) picture(dir, name, path, scheme string, width int64) {
-	b.t.Helper()
-	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-	require.NoError(b.t, err)
-	b.run(chromedp.EmulateViewport(width, 900))
-	b.open(path)
-	overflow, err := chromedp.Run(b.ctx, chromedp.Evaluate[float64](`document.documentElement.scrollWidth - document.documentElement.clientWidth`))
-	require.NoError(b.t, err)
-	require.Zero(b.t, overflow, "%s scrolls sideways at %d px", name, width)
-	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-	require.NoError(b.t, err)
-	require.NoError(b.t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%s-%d.png", name, scheme, width)), png, 0o644))
 }
 
 // somePayment is the path of a payment with a story: the first that needs an answer,
 // else the first of the list.
-func (b *browser) somePayment() string {
-	b.t.Helper()
+func somePayment(t *testing.T, b *browsertest.Tab) string {
+	t.Helper()
 	for _, list := range []string{"/queue", "/payments"} {
-		b.open(list)
-		href, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`(document.querySelector("td.main a") || {getAttribute: () => ""}).getAttribute("href")`))
-		require.NoError(b.t, err)
+		b.Open(list)
+		href := browsertest.Eval[string](b, `(document.querySelector("td.main a") || {getAttribute: () => ""}).getAttribute("href")`)
 		if href != "" {
 			return href
 		}
 	}
-	b.t.Fatal("the demo has no payment yet")
+	t.Fatal("the demo has no payment yet")
 	return ""
 }

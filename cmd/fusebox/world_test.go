@@ -24,6 +24,7 @@ import (
 	"fusebox/provider/simulator"
 	"fusebox/store"
 	"fusebox/store/storetest"
+	"fusebox/web/browsertest"
 )
 
 var discard = slog.New(slog.DiscardHandler)
@@ -37,9 +38,7 @@ var binary struct {
 
 func TestMain(m *testing.M) {
 	code := storetest.Main(m)
-	if chrome.stop != nil {
-		chrome.stop()
-	}
+	browsertest.Stop()
 	if binary.path != "" {
 		_ = os.RemoveAll(filepath.Dir(binary.path))
 	}
