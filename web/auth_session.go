@@ -32,10 +32,10 @@ const (
 
 // newSessions returns the session manager. Tokens are stored hashed: who reads the
 // table cannot sign in with it.
-func newSessions(st *store.Store, https bool) *scs.SessionManager {
+func newSessions(st *watchers, https bool) *scs.SessionManager {
 	gob.Register([]Flash{}) // the codec has to know what a session may hold
 	m := scs.New()
-	m.Store = st.Sessions()
+	m.Store = st
 	m.Lifetime = sessionLife
 	m.HashTokenInStore = true
 	m.Cookie.Name = "fusebox_session"
@@ -61,7 +61,7 @@ func (s *Server) loadSession(next echo.HandlerFunc) echo.HandlerFunc {
 		if cookie, err := c.Cookie(s.sessions.Cookie.Name); err == nil {
 			token = cookie.Value
 		}
-		ctx, err := s.sessions.Load(c.Request().Context(), token)
+		ctx, err := s.sessions.Load(watching(c), token)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s *Server) loadUser(c echo.Context) error {
 	if now.Sub(seen) > sessionIdle {
 		return s.sessions.Destroy(ctx)
 	}
-	u, err := s.cfg.Store.User(ctx, id)
+	u, err := s.watchers.user(ctx, s.cfg.Store, id)
 	if errors.Is(err, store.ErrNotFound) || (err == nil && (u.Disabled || u.SessionKey != s.sessions.GetString(ctx, sessionKey))) {
 		return s.sessions.Destroy(ctx)
 	}

@@ -61,6 +61,7 @@ type Server struct {
 	base     string // PublicURL without a slash at its end
 	origin   string // scheme and host of PublicURL
 	sessions *scs.SessionManager
+	watchers *watchers
 	metrics  *metrics
 	rejects  *rejectBudget
 	csrf     *http.CrossOriginProtection
@@ -118,7 +119,8 @@ func newServer(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, echo: echo.New(), https: base.Scheme == "https",
 		base: strings.TrimRight(cfg.PublicURL, "/"), origin: base.Scheme + "://" + base.Host}
-	s.sessions = newSessions(cfg.Store, s.https)
+	s.watchers = newWatchers(cfg)
+	s.sessions = newSessions(s.watchers, s.https)
 	s.metrics = newMetrics(cfg)
 	s.rejects = newRejectBudget()
 	// Behind a proxy that rewrites Host, a browser's Origin is still the public one.
