@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fusebox/cmd/fusebox/bench"
+	"fusebox/store/storetest"
 )
 
 // TestBenchPageMeasuresEveryPage runs the benchmark on small books: every page answers,
@@ -29,7 +32,16 @@ func TestBenchPageMeasuresEveryPage(t *testing.T) {
 	require.Greater(t, r.Fetches["100"], 10*r.Fetches["1"], "the viewers look")
 }
 
-func TestBenchPageRefusesBooksOfOthers(t *testing.T) {
+func TestBenchPageRefusesTooFewPayments(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, benchPage(t.Context(), []string{"--payments", "1"}, nil), "--payments: at least 1000")
+	require.ErrorContains(t, benchPage(t.Context(), []string{"--quiet", "--payments", "1"}, nil), "--payments: at least 1000")
+}
+
+// TestBenchPageLeavesBooksAlone: a database with payments in it is somebody's.
+func TestBenchPageLeavesBooksAlone(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	db.SeedPayment(t, nil)
+	o := bench.PageOptions{DatabaseURL: db.DSN, Payments: 1000, Events: 1, Rounds: 1, Watch: time.Second, Serve: servePages}
+	require.ErrorContains(t, bench.Page(t.Context(), o, io.Discard), "give an empty one")
 }
