@@ -150,11 +150,3 @@ func (s *Store) WebhookEffects(ctx context.Context, e InboxEvent) ([]TimelineEve
 	}
 	return pgx.CollectRows(rows, scanTimeline)
 }
-
-func webhooksOf(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID) ([]InboxEvent, error) {
-	rows, err := tx.Query(ctx, "SELECT "+inboxColumns+" FROM webhook_events WHERE payment_id = $1 ORDER BY id", paymentID)
-	if err != nil {
-		return nil, fmt.Errorf("webhooks: %w", err)
-	}
-	return pgx.CollectRows(rows, scanInbox)
-}

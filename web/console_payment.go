@@ -120,7 +120,7 @@ func sentAt(a store.Attempt) *time.Time {
 
 // decidedBy names the person behind the latest decision.
 func decidedBy(d store.Dossier) string {
-	for _, e := range slices.Backward(d.Events) {
+	for _, e := range slices.Backward(d.Decisions) {
 		if e.Source == "operator" && e.FromStatus != e.ToStatus {
 			return d.Names[e.Actor]
 		}
@@ -226,9 +226,10 @@ func timeline(d store.Dossier, v views.PaymentDetail) []views.PaymentMoment {
 		m.Child = childMoment(d, e)
 		out = append(out, m)
 	}
-	for i, e := range d.Webhooks {
+	for _, e := range d.Received {
+		row := webhookRow(e)
 		out = append(out, views.PaymentMoment{ID: "inbox-" + strconv.FormatInt(e.ID, 10), At: e.ReceivedAt,
-			Kind: "webhook_received", WhoKind: "provider", Who: e.Provider, Webhook: &v.Webhooks[i]})
+			Kind: "webhook_received", WhoKind: "provider", Who: e.Provider, Webhook: &row})
 	}
 	slices.SortStableFunc(out, func(a, b views.PaymentMoment) int { return a.At.Compare(b.At) })
 	out = append(out, nextOfRefunds(d)...)

@@ -70,7 +70,7 @@ func refundFacts(o store.Operation) views.RefundRow {
 
 // refundDecidedBy names the person behind the latest decision about a refund.
 func refundDecidedBy(d store.Dossier, o store.Operation) string {
-	for _, e := range slices.Backward(d.Events) {
+	for _, e := range slices.Backward(d.Decisions) {
 		if e.Source == "operator" && e.Evidence["operation_id"] == o.ID.String() && e.Evidence["to"] != nil {
 			return d.Names[e.Actor]
 		}
