@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -17,6 +18,7 @@ type Page struct {
 	Title    string // of the document, already translated
 	Active   string // nav item: overview, payments, queue, ...
 	UserName string // empty: nobody is signed in, and there is no navigation
+	UserID   string // tells scripts whose page this is
 	Role     string
 	ZoneUTC  bool   // times are shown in UTC by choice
 	ZoneName string // of the reader's own zone, empty when unknown
@@ -79,6 +81,17 @@ var navLabels = map[string]string{
 	"audit": "nav.audit", "checkout": "nav.checkout", "faults": "nav.faults",
 }
 
+// scripts run on every page, in this order; live.js comes last, where something is live.
+var scripts = []string{"app.js", "dialog.js", "keys.js", "morph.js", "arm.js"}
+
+// navKeys are the letters that go to a nav item after g; items without one are reached
+// with the mouse or Tab.
+var navKeys = map[string]string{
+	"overview": "o", "payments": "p", "queue": "q", "providers": "c", "queues": "u", "webhooks": "w",
+	"reconciliation": "r", "alerts": "l", "wallets": "m", "audit": "a", "settings": "s", "users": "e",
+	"jobs": "j", "checkout": "k", "faults": "f",
+}
+
 // themes are the choices of the theme switch; empty follows the device.
 var themes = []struct{ value, label string }{
 	{"", "layout.theme.auto"}, {"light", "layout.theme.light"}, {"dark", "layout.theme.dark"},
@@ -96,8 +109,9 @@ func scriptTexts(ctx context.Context) string {
 	texts := messages.Patterns(ctx)
 	for name, id := range map[string]string{
 		"live": "live.on", "connecting": "live.connecting", "polling": "live.polling", "paused": "live.paused",
-		"pause": "live.pause", "resume": "live.resume", "disarmed": "live.disarmed", "updated": "live.updated",
-		"offline": "toast.offline", "signedOut": "toast.signed_out", "close": "ui.close",
+		"pause": "live.pause", "resume": "live.resume", "disarmed": "live.disarmed",
+		"offline": "toast.offline", "close": "ui.close", "retry": "shell.retry", "unsure": "shell.unsure",
+		"request": "problem.request", "kept": "shell.kept", "notCopied": "shell.not_copied",
 	} {
 		texts[name] = T(ctx, id)
 	}
@@ -117,6 +131,14 @@ func lang(ctx context.Context) string { return string(messages.From(ctx).Lang) }
 func zoneNow(ctx context.Context) string {
 	l := messages.From(ctx)
 	return l.Now.In(l.Zone).Format("MST")
+}
+
+// zoneInUse is the name of the zone every time on the page is shown in.
+func zoneInUse(ctx context.Context) string { return messages.From(ctx).Zone.String() }
+
+// serverNow is the server's clock, for scripts on a machine whose own is wrong.
+func serverNow(ctx context.Context) string {
+	return messages.From(ctx).Now.UTC().Format(time.RFC3339Nano)
 }
 
 func onOff(v bool) string { return strconv.FormatBool(v) }

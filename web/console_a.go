@@ -123,7 +123,7 @@ func cookie(c echo.Context, name string) string {
 func (s *Server) page(c echo.Context, active, title string) views.Page {
 	t, u := s.tasteOf(c), s.user(c)
 	p := views.Page{
-		Title: title, Active: active, UserName: u.Name, Role: string(u.Role),
+		Title: title, Active: active, UserName: u.Name, UserID: u.ID.String(), Role: string(u.Role),
 		ZoneUTC: t.utc || t.own == nil, ZoneName: t.ownName, Keys: t.keys, Here: here(c),
 		Query: c.QueryParam("q"), Demo: s.cfg.Demo != nil, Version: s.cfg.Version, Live: true,
 	}

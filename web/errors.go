@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"fusebox/breaker"
 	"fusebox/provider"
 	"fusebox/store"
-	"fusebox/views"
 )
 
 // fieldError is one refused field of a request.
@@ -278,41 +276,4 @@ func writeProblem(c echo.Context, p problem) error {
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	c.Response().WriteHeader(p.Status)
 	return c.Echo().JSONSerializer.Serialize(c, p, "")
-}
-
-// renderErrorView answers a person: the fragment into what htmx was filling, else a page.
-func (s *Server) renderErrorView(c echo.Context, p problem) error {
-	v := views.ErrorView{Status: p.Status, Code: p.code, Title: p.Title, Detail: p.Detail,
-		RequestID: requestIDOf(c), Needs: p.needs, SignedIn: s.user(c).Email != ""}
-	for _, f := range p.Errors {
-		v.Fields = append(v.Fields, views.ErrorField{Field: f.Field, Reason: f.Reason})
-	}
-	if isHTMX(c) {
-		return s.render(c, p.Status, views.ErrorFragment(v))
-	}
-	return s.render(c, p.Status, views.ErrorPage(v))
-}
-
-// toSignIn sends a person to the sign-in page and, for a page they asked for, back.
-// htmx follows a redirect inside its fragment, so it gets a 401 that names the page.
-func (s *Server) toSignIn(c echo.Context) error {
-	next := ""
-	if r := c.Request(); r.Method == http.MethodGet && !isHTMX(c) && !isStream(c) {
-		next = r.URL.RequestURI()
-	} else if here, err := url.Parse(r.Header.Get("HX-Current-URL")); err == nil && isHTMX(c) {
-		next = here.RequestURI()
-	}
-	to := "/signin"
-	if next != "" && next != "/" {
-		to += "?next=" + url.QueryEscape(next)
-	}
-	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
-	switch {
-	case isHTMX(c):
-		c.Response().Header().Set("HX-Redirect", to)
-		return c.NoContent(http.StatusUnauthorized)
-	case isStream(c):
-		return c.NoContent(http.StatusUnauthorized)
-	}
-	return c.Redirect(http.StatusSeeOther, to)
 }

@@ -108,6 +108,7 @@ func (h *hub) join() (wake chan struct{}, leave func()) {
 	wake = make(chan struct{}, 1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.wokenUp()
 	h.viewers[wake] = true
 	return wake, func() {
 		h.mu.Lock()
@@ -121,13 +122,27 @@ func (h *hub) polled() {
 	h.start()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.wokenUp()
 	h.lastPoll = time.Now()
 }
 
 func (h *hub) watched() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.viewers) > 0 || time.Since(h.lastPoll) < pollGrace
+	return h.looking()
+}
+
+func (h *hub) looking() bool { return len(h.viewers) > 0 || time.Since(h.lastPoll) < pollGrace }
+
+// wokenUp marks everything as changed when somebody looks after a time in which nobody
+// did: what nobody notifies was not watched meanwhile, so what is cached may be old.
+func (h *hub) wokenUp() {
+	if h.looking() {
+		return
+	}
+	for t := range h.revs {
+		h.dirty[t] = true
+	}
 }
 
 // touch marks topics as changed; their revisions move at the next flush.

@@ -155,6 +155,10 @@ func TestHubCoalescesAndWakesOnlyOnChange(t *testing.T) {
 	var dropped []string
 	h := testHub(t, func(topic string) { dropped = append(dropped, topic) })
 	wake, leave := h.join()
+	h.flush()
+	require.Len(t, dropped, len(topics), "whoever comes after a time without anybody gets nothing old")
+	<-wake
+	dropped = nil
 	seen := map[string]string{}
 	h.changes(seen)
 
@@ -169,7 +173,11 @@ func TestHubCoalescesAndWakesOnlyOnChange(t *testing.T) {
 
 	h.flush()
 	require.Empty(t, wake, "a flush of nothing wakes nobody")
+	_, leaveToo := h.join()
+	h.flush()
+	require.Empty(t, dropped[1:], "nor does a second viewer move anything")
 	leave()
+	leaveToo()
 	require.False(t, h.watched())
 }
 

@@ -1,6 +1,6 @@
 "use strict";
-// What makes the console quicker with JavaScript. Nothing here is needed: every page
-// and action works without it.
+// What every page has: sentences, messages, current times, copy buttons, one submit per
+// form, menus. Nothing here is needed: every page and action works without it.
 (() => {
   const root = document.documentElement;
   root.classList.add("js");
@@ -9,37 +9,70 @@
   const texts = meta ? JSON.parse(meta.content) : {};
   const text = (key, value) => (texts[key] || "").replace("%", value);
 
-  // ---- What other scripts use.
+  // ---- Speaking. One sentence per tick at most, and of those that wait the last: a
+  // screen reader that is never silent is switched off.
+  const SPEAK_EVERY = 2000;
+  let spoken = 0;
+  let waiting = null;
   const announce = (message) => {
     const box = document.getElementById("announce");
-    if (box && box.textContent !== message) box.textContent = message;
+    if (!box) return;
+    if (waiting) clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      waiting = null;
+      spoken = Date.now();
+      if (box.textContent !== message) box.textContent = message;
+    }, Math.max(0, spoken + SPEAK_EVERY - Date.now()));
   };
 
-  const toast = (message) => {
+  // toast shows a message that stays until it is closed. retry, if given, is offered as
+  // a button; id is the request the server knows it by.
+  const toast = (message, { retry, id } = {}) => {
     const box = document.getElementById("toasts");
     if (!box) return;
-    for (const old of box.children) if (old.dataset.message === message) return;
+    for (const old of box.children) if (old.dataset.message === message) old.remove();
     const el = document.createElement("div");
     el.className = "toast";
     el.dataset.message = message;
     const p = document.createElement("p");
     p.textContent = message;
-    const close = document.createElement("button");
-    close.type = "button";
-    close.textContent = "×";
-    close.setAttribute("aria-label", texts.close || "×");
-    close.addEventListener("click", () => el.remove());
-    el.append(p, close);
+    if (id) p.append(requestID(id));
+    el.append(p);
+    const button = (label, what) => {
+      const b = document.createElement("button");
+      b.type = "button";
+      b.textContent = label;
+      b.addEventListener("click", () => { el.remove(); what(); });
+      el.append(b);
+      return b;
+    };
+    if (retry) button(texts.retry, retry);
+    button("×", () => {}).setAttribute("aria-label", texts.close || "×");
     box.append(el);
-    setTimeout(() => el.remove(), 12000);
+    while (box.children.length > 4) box.firstElementChild.remove();
+  };
+  const requestID = (id) => {
+    const line = document.createElement("span");
+    line.className = "toast-id";
+    const code = document.createElement("code");
+    code.textContent = id;
+    line.append(texts.request + " ", code);
+    return line;
   };
 
-  const signIn = () => {
-    const here = location.pathname + location.search;
-    location.assign("/signin?next=" + encodeURIComponent(here));
+  const here = () => location.pathname + location.search;
+
+  // signIn leaves for the sign-in page, which comes back here. Whoever holds what was
+  // typed hears of it first.
+  let leaving = false;
+  const signIn = (to) => {
+    if (leaving) return;
+    leaving = true;
+    document.dispatchEvent(new CustomEvent("fusebox:leaving"));
+    location.assign(to || "/signin?next=" + encodeURIComponent(here()));
   };
 
-  window.fusebox = { texts, text, announce, toast, signIn };
+  window.fusebox = { texts, text, announce, toast, requestID, signIn, here };
 
   // ---- The browser's own time zone, so that "my zone" means something.
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -48,7 +81,9 @@
       (location.protocol === "https:" ? "; secure" : "");
   }
 
-  // ---- Relative times stay current between two refreshes.
+  // ---- Relative times stay current between two refreshes, by the server's clock: the
+  // one of this machine may be wrong.
+  const ahead = (Date.parse(root.dataset.now) || Date.now()) - Date.now();
   const span = (seconds) => {
     if (seconds < 60) return [seconds, texts.s];
     if (seconds < 3600) return [Math.floor(seconds / 60), texts.m];
@@ -57,8 +92,9 @@
   };
   const refreshTimes = () => {
     if (document.hidden || !texts.ago) return;
+    const now = Date.now() + ahead;
     for (const el of document.querySelectorAll("time[data-relative]")) {
-      const ms = Date.now() - Date.parse(el.dateTime);
+      const ms = now - Date.parse(el.dateTime);
       if (Number.isNaN(ms)) continue;
       const [n, unit] = span(Math.floor(Math.abs(ms) / 1000));
       const words = text(ms < 0 ? "in" : "ago", n + "\u00a0" + unit);
@@ -83,7 +119,12 @@
   document.addEventListener("click", async (e) => {
     const button = e.target.closest("[data-copy]");
     if (!button) return;
-    await copyText(button.dataset.copy);
+    try {
+      await copyText(button.dataset.copy);
+    } catch {
+      toast(texts.notCopied);
+      return;
+    }
     button.dataset.done = "";
     announce(button.dataset.copied || "");
     setTimeout(() => { delete button.dataset.done; }, 1500);
@@ -91,102 +132,43 @@
   });
 
   // ---- One submit per form: a double click is one click. Back makes it usable again.
+  const UNANSWERED = 30000; // a form that led nowhere may be tried again
+  const submits = (form) => form.querySelectorAll('button:not([type="button"])');
   document.addEventListener("submit", (e) => {
     const form = e.target;
-    if (!form.matches("form[data-once]")) return;
+    if (form.method !== "post" || e.defaultPrevented) return;
     if (form.dataset.sent) {
       e.preventDefault();
       e.stopImmediatePropagation();
       return;
     }
     form.dataset.sent = "1";
-    for (const b of form.querySelectorAll('button[type="submit"]')) b.setAttribute("aria-disabled", "true");
+    for (const b of submits(form)) b.setAttribute("aria-disabled", "true");
+    setTimeout(() => release(form), UNANSWERED);
   }, true);
-  const release = (scope) => {
-    for (const form of scope.querySelectorAll("form[data-sent]")) {
-      delete form.dataset.sent;
-      for (const b of form.querySelectorAll('button[type="submit"]')) b.removeAttribute("aria-disabled");
-    }
+  const release = (form) => {
+    delete form.dataset.sent;
+    for (const b of submits(form)) if (b.dataset.disarmed === undefined) b.removeAttribute("aria-disabled");
   };
-  window.addEventListener("pageshow", () => release(document));
+  window.fusebox.release = release;
+  window.addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach(release));
 
-  // ---- Confirm pages as dialogs. The dialog is outside every live region.
-  const dialog = document.getElementById("dialog");
-  let opener = null;
-
-  const fill = (html) => {
-    const doc = new DOMParser().parseFromString(html, "text/html");
-    const part = doc.querySelector("[data-confirm]"); // the rest of a whole page is of no use here
-    dialog.replaceChildren(...(part ? [part] : doc.body.childNodes));
-    const title = dialog.querySelector("h1");
-    if (title) {
-      title.id = "dialog-title";
-      dialog.setAttribute("aria-labelledby", title.id);
-    }
-    if (!dialog.open) dialog.showModal();
-    const first = dialog.querySelector("[data-autofocus], [role=alert], textarea, input:not([type=hidden]), select");
-    if (first) {
-      if (!first.matches("textarea, input, select")) first.tabIndex = -1;
-      first.focus();
-    }
-    dialog.dispatchEvent(new CustomEvent("fusebox:filled", { bubbles: true }));
-  };
-
-  // ask answers true when the dialog shows what the server said, and false when the
-  // browser should go there itself.
-  const ask = async (url, options) => {
-    let res;
-    try {
-      res = await fetch(url, { ...options, headers: { "HX-Request": "true", ...options.headers }, credentials: "same-origin" });
-    } catch {
-      toast(texts.offline);
-      return;
-    }
-    const to = res.headers.get("HX-Redirect");
-    if (to) location.assign(to);
-    else if (res.redirected) location.assign(res.url);
-    else if (res.ok || res.status === 409 || res.status === 422 || res.status === 403) fill(await res.text());
-    else toast(text("failed", res.status));
-  };
-
-  document.addEventListener("click", (e) => {
-    const link = e.target.closest("a[data-dialog]");
-    if (!link || !dialog || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey || e.button !== 0) return;
-    e.preventDefault();
-    if (link.getAttribute("aria-disabled") === "true") return;
-    opener = link.id || link.getAttribute("href");
-    ask(link.href, {});
+  // ---- htmx answers that are not pages: it drops error bodies on its own. Live regions
+  // look after themselves (live.js).
+  const mine = (e) => !(e.detail.elt && e.detail.elt.matches("[data-live]"));
+  const again = (elt) => () => elt.isConnected && elt.click && elt.click();
+  document.addEventListener("htmx:beforeOnLoad", (e) => {
+    if (e.detail.xhr.status !== 401) return;
+    e.preventDefault(); // htmx would leave at once, with what was typed
+    signIn(e.detail.xhr.getResponseHeader("HX-Redirect"));
   });
-
-  if (dialog) {
-    dialog.addEventListener("click", (e) => {
-      if (e.target.closest("[data-close]")) {
-        e.preventDefault();
-        dialog.close();
-      }
-    });
-    dialog.addEventListener("submit", async (e) => {
-      const form = e.target;
-      if (form.method !== "post" || e.defaultPrevented) return;
-      e.preventDefault();
-      const body = new URLSearchParams(new FormData(form, e.submitter));
-      await ask(form.action, { method: "POST", body });
-      release(dialog);
-    });
-    dialog.addEventListener("close", () => {
-      dialog.replaceChildren();
-      const back = opener && (document.getElementById(opener) || document.querySelector(`a[href="${CSS.escape(opener)}"]`));
-      if (back) back.focus();
-    });
-  }
-
-  // ---- htmx answers that are not pages: it drops error bodies on its own.
   document.addEventListener("htmx:responseError", (e) => {
-    const { status } = e.detail.xhr;
-    if (status === 401) signIn(); // HX-Redirect went first when the server sent it
-    else toast(text("failed", status));
+    const { xhr, elt } = e.detail;
+    if (mine(e)) toast(text("failed", xhr.status), { retry: again(elt), id: xhr.getResponseHeader("X-Request-Id") });
   });
-  document.addEventListener("htmx:sendError", () => toast(texts.offline));
+  for (const failure of ["htmx:sendError", "htmx:timeout"]) {
+    document.addEventListener(failure, (e) => mine(e) && toast(texts.offline, { retry: again(e.detail.elt) }));
+  }
 
   // ---- Menus close like menus.
   document.addEventListener("click", (e) => {
@@ -194,28 +176,15 @@
       if (!menu.contains(e.target)) menu.open = false;
     }
   });
-  const closeMenus = () => {
+  document.addEventListener("keydown", (e) => {
+    if (e.key !== "Escape" || document.querySelector("dialog[open]")) return;
     const menu = document.querySelector("details.user-menu[open]");
     if (menu) {
       menu.open = false;
       menu.querySelector("summary").focus();
     } else if (location.hash === "#rail") {
       location.hash = "#content";
-    }
-  };
-
-  // ---- Shortcuts, unless switched off. Single keys never fire while typing.
-  const typing = (el) => el.closest("input, textarea, select, [contenteditable]");
-  document.addEventListener("keydown", (e) => {
-    if (e.key === "Escape" && !(dialog && dialog.open)) closeMenus();
-    if (root.dataset.shortcuts === "false" || (dialog && dialog.open)) return;
-    const search = document.getElementById("q");
-    const slash = e.key === "/" && !e.ctrlKey && !e.metaKey && !e.altKey && !typing(e.target);
-    const ctrlK = (e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "k";
-    if (search && (slash || ctrlK)) {
-      e.preventDefault();
-      search.focus();
-      search.select();
+      document.querySelector(".menu-open").focus();
     }
   });
 

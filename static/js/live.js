@@ -3,22 +3,33 @@
 // and morphs them. One tab of a browser holds the stream (a Web Lock elects it) and
 // relays to the others, because HTTP/1.1 allows a browser six connections per host.
 (() => {
-  const { texts, text, announce, signIn } = window.fusebox;
+  const { texts, text, announce, signIn, setStale } = window.fusebox;
+  const root = document.documentElement;
   const pill = document.getElementById("live-pill");
-  if (!pill || !window.htmx || !window.EventSource) return;
+  if (!pill || !window.htmx) return;
 
   const STALE_AFTER = 35000; // two heartbeats and some
+  const TAKE_OVER_AFTER = 45000; // of a leader that says nothing: it is frozen
   const GRACE = 5000; // a reconnect this quick is not worth a word
   const POLL_EVERY = 5000;
   const POLL_AFTER = 3; // failed streams before polling
+  const LOCK = "fusebox-live";
 
-  let lastHeard = Date.now();
+  // Without a lock every tab would hold a stream of its own; then they poll instead.
+  const channel = "BroadcastChannel" in window ? new BroadcastChannel(LOCK) : null;
+  const streams = Boolean(window.EventSource && navigator.locks && channel);
+
+  let lastHeard = Date.now(); // from the server
+  let leaderSeen = Date.now(); // the leading tab lives, whatever it has to say
   let brokenSince = 0;
   let paused = false;
   let polling = false;
   let state = "";
   const revs = {}; // what the server announced last, by topic
   const pending = new Set(); // topics that changed while paused or hidden
+  const failing = new Map(); // regions that could not be fetched: id → since when
+
+  const backoff = (failures) => Math.min(30000, 1000 * 2 ** Math.min(failures - 1, 5)) * (0.5 + Math.random() / 2);
 
   // ---- Regions.
   const refresh = (topics) => {
@@ -26,7 +37,7 @@
     if (paused || document.hidden) return;
     for (const t of pending) {
       const regions = document.querySelectorAll(`[data-live="${CSS.escape(t)}"]`);
-      if ([...regions].some((r) => r.dataset.rev !== revs[t])) {
+      if ([...regions].some((r) => r.dataset.rev !== revs[t] || failing.has(r.id))) {
         document.body.dispatchEvent(new CustomEvent("live:" + t));
       }
     }
@@ -34,72 +45,29 @@
   };
 
   document.addEventListener("htmx:configRequest", (e) => {
-    const { rev } = e.detail.elt.dataset;
-    if (rev) e.detail.headers["Fusebox-Rev"] = rev;
+    const { live, rev } = e.detail.elt.dataset;
+    if (live && rev) e.detail.headers["Fusebox-Rev"] = rev;
   });
 
-  // Morphing must not undo what a person did: open details, ticked boxes, typed text,
-  // open dialogs. Hidden fields (versions, action ids) do follow the server.
-  const { defaults } = window.Idiomorph;
-  defaults.ignoreActiveValue = true;
-  const touched = (el) => el === document.activeElement || el.value !== el.defaultValue;
-  defaults.callbacks.beforeAttributeUpdated = (name, el) => {
-    if (name === "open") return !el.matches("details, dialog");
-    if (name === "checked") return !el.matches("input[type=checkbox], input[type=radio]");
-    if (name === "selected") return !el.matches("option");
-    if (name === "value" && el.matches("input:not([type=hidden]), textarea")) return !touched(el);
-    if ((name === "disabled" || name === "aria-disabled") && el.dataset.disarmed !== undefined) return false;
-    if (name === "data-disarmed" || name === "data-done" || name === "data-title") return false;
-    if (name === "title" && el.dataset.disarmed !== undefined) return false;
-    return true;
-  };
-  defaults.callbacks.beforeNodeMorphed = (old) =>
-    !(old.nodeType === Node.ELEMENT_NODE && (old.matches("dialog[open]") || old.matches("[data-keep]")));
-  defaults.callbacks.beforeNodeRemoved = (node) =>
-    !(node.nodeType === Node.ELEMENT_NODE && node.matches("dialog[open]"));
-
-  // ---- While stale, nothing that changes something may be pressed.
-  const arm = () => {
-    for (const el of document.querySelectorAll("[data-disarmed]")) {
-      el.removeAttribute("aria-disabled");
-      delete el.dataset.disarmed;
-      el.title = el.dataset.title || "";
-      if (!el.title) el.removeAttribute("title");
+  // A region that cannot be fetched shows old facts, however well the stream does.
+  let retries = 0;
+  document.addEventListener("htmx:afterRequest", (e) => {
+    const { elt, xhr, successful } = e.detail;
+    if (!elt.matches("[data-live]")) return;
+    if (successful) {
+      failing.delete(elt.id);
+      if (!failing.size) retries = 0;
+    } else if (xhr.status !== 401) {
+      if (!failing.has(elt.id)) failing.set(elt.id, Date.now());
+      retries += 1;
+      setTimeout(() => refresh([elt.dataset.live]), backoff(retries));
     }
-    for (const note of document.querySelectorAll(".stale-note")) note.remove();
+    judge();
+  });
+  const failingSince = () => {
+    for (const id of failing.keys()) if (!document.getElementById(id)) failing.delete(id);
+    return failing.size ? Math.min(...failing.values()) : 0;
   };
-  const explain = (el) => {
-    const place = el.closest("form") || el.parentElement;
-    if (place.querySelector(".stale-note")) return;
-    const note = document.createElement("span");
-    note.className = "stale-note";
-    note.textContent = texts.disarmed;
-    el.after(note);
-  };
-  const disarm = () => {
-    for (const el of document.querySelectorAll("[data-mutates]")) {
-      if (el.dataset.disarmed === undefined) {
-        el.setAttribute("aria-disabled", "true");
-        el.dataset.disarmed = "";
-        el.dataset.title = el.title;
-        el.title = texts.disarmed;
-      }
-      explain(el); // a morph takes the note away, not the mark
-    }
-  };
-  const refuse = (e) => {
-    const el = e.target.closest && e.target.closest("[data-disarmed]");
-    const form = e.type === "submit" && e.target.querySelector("[data-disarmed]");
-    if (!el && !form) return;
-    e.preventDefault();
-    e.stopImmediatePropagation();
-    announce(texts.disarmed);
-  };
-  document.addEventListener("click", refuse, true);
-  document.addEventListener("submit", refuse, true);
-  const settle = () => (state === "stale" ? disarm() : undefined);
-  document.addEventListener("htmx:afterSettle", settle);
-  document.addEventListener("fusebox:filled", settle);
 
   // ---- The pill.
   const button = document.createElement("button");
@@ -109,32 +77,38 @@
   dot.className = "pill-dot";
   const label = document.createElement("span");
   label.className = "pill-text";
-  button.append(dot, label);
+  const hint = document.createElement("span");
+  hint.className = "sr-only";
+  button.append(dot, label, hint);
   pill.replaceChildren(button);
 
-  const clock = (ms) => new Intl.DateTimeFormat(document.documentElement.lang,
-    { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(ms);
-  const show = (next) => {
+  const clock = (ms) => new Intl.DateTimeFormat(root.lang,
+    { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: root.dataset.tz || undefined }).format(ms);
+  const show = (next, since) => {
     const words = {
       live: polling ? texts.polling : texts.live,
       connecting: texts.connecting,
       paused: texts.paused,
-      stale: text("stale", clock(lastHeard)),
+      stale: text("stale", clock(since)),
     }[next];
-    button.title = paused ? texts.resume : texts.pause;
+    const offer = paused ? texts.resume : texts.pause;
+    if (button.title !== offer) {
+      button.title = offer;
+      hint.textContent = ". " + offer;
+    }
     if (label.textContent !== words) label.textContent = words;
     if (next === state) return;
     const before = state;
     state = next;
     pill.dataset.state = next;
-    if (next === "stale") disarm();
-    else if (before === "stale") arm();
-    if (before && next !== "connecting") announce(words);
+    setStale(next === "stale");
+    if (before && next !== "connecting") announce(next === "stale" ? words + ". " + texts.disarmed : words);
   };
   const judge = () => {
     const now = Date.now();
-    const broken = brokenSince && now - brokenSince > GRACE;
-    if (broken || now - lastHeard > STALE_AFTER) show("stale");
+    const failed = failingSince();
+    const late = (since) => since && now - since > GRACE;
+    if (late(brokenSince) || late(failed) || now - lastHeard > STALE_AFTER) show("stale", Math.min(lastHeard, failed || now));
     else if (paused) show("paused");
     else if (brokenSince || !Object.keys(revs).length) show("connecting");
     else show("live");
@@ -160,7 +134,6 @@
   };
 
   // ---- The stream, held by one tab.
-  const channel = "BroadcastChannel" in window ? new BroadcastChannel("fusebox-live") : null;
   const tell = (message) => channel && channel.postMessage(message);
   let source = null;
   let failures = 0;
@@ -168,79 +141,122 @@
   let retry = 0;
 
   const relay = (changed) => {
-    failures = 0;
     heard(changed);
     tell({ heard: changed });
   };
-  const connect = () => {
+  const hush = () => {
     clearTimeout(retry);
     if (source) source.close();
-    source = new EventSource("/live");
-    source.addEventListener("rev", (e) => { polling = false; relay(JSON.parse(e.data)); });
-    source.addEventListener("beat", () => relay({}));
-    source.addEventListener("end", () => again(0)); // renewed by plan, or the server stops
-    source.onerror = () => again(1);
-  };
-  const again = (failed) => {
-    source.close();
     source = null;
-    failures += failed;
-    if (failed) {
-      broke();
-      tell({ broke: true });
-    }
-    if (failures >= POLL_AFTER) poll();
-    const pause = failed ? Math.min(30000, 1000 * 2 ** Math.min(failures - 1, 5)) : 500;
-    retry = setTimeout(connect, pause * (0.5 + Math.random() / 2));
+  };
+  const connect = () => {
+    hush();
+    if (!streams || !leading) return;
+    source = new EventSource("/live");
+    const live = (changed) => {
+      failures = 0;
+      polling = false;
+      relay(changed);
+    };
+    source.addEventListener("rev", (e) => live(JSON.parse(e.data)));
+    source.addEventListener("beat", () => live({}));
+    source.addEventListener("end", () => { // renewed by plan, or the server stops
+      hush();
+      retry = setTimeout(connect, 200 + Math.random() * 2000);
+    });
+    source.onerror = () => failed(source.readyState === EventSource.CLOSED);
+  };
+  const failed = (refused) => {
+    hush();
+    failures += 1;
+    broke();
+    tell({ broke: true });
+    // A stream does not say why it was refused; a poll does: signed out, or not there.
+    if (refused || failures >= POLL_AFTER) poll();
+    retry = setTimeout(connect, backoff(failures));
   };
 
   // ---- Polling, for networks that hold streams back.
   const poll = async () => {
     if (source && source.readyState === EventSource.OPEN) return;
     try {
-      const res = await fetch("/live/revs", { credentials: "same-origin", cache: "no-store", headers: { Accept: "application/json" } });
-      if (res.status === 401) return signIn();
+      const res = await fetch("/live/revs", { credentials: "same-origin", cache: "no-store",
+        signal: AbortSignal.timeout(15000), headers: { Accept: "application/json" } });
+      if (res.status === 401) {
+        tell({ signedOut: true });
+        signIn();
+        return;
+      }
       if (!res.ok) throw new Error(String(res.status));
       const body = await res.json();
-      polling = true;
-      heard(body);
-      tell({ heard: body });
+      polling = failures >= POLL_AFTER || !streams;
+      relay(body);
     } catch {
       broke();
+      tell({ broke: true });
     }
-    return undefined;
   };
-  setInterval(() => { if (leading && failures >= POLL_AFTER) poll(); }, POLL_EVERY);
+  setInterval(() => { if (leading && !document.hidden && (failures >= POLL_AFTER || !streams)) poll(); }, POLL_EVERY);
 
+  // ---- Who leads. The lock is held until this tab goes; one that froze is robbed of it.
   const lead = () => {
     leading = true;
     connect();
-    return new Promise(() => {}); // the lock is held until this tab goes
+    return new Promise(() => {});
+  };
+  let queued = false;
+  const stand = (steal) => {
+    if (!steal && queued) return;
+    queued = queued || !steal;
+    navigator.locks.request(LOCK, { steal }, () => {
+      if (!steal) queued = false;
+      return lead();
+    }).catch(() => { // robbed
+      leading = false;
+      hush();
+      leaderSeen = Date.now();
+      stand(false);
+    });
   };
 
   if (channel) {
     channel.onmessage = ({ data }) => {
-      if (data.hello && leading) tell({ heard: revs });
-      else if (!leading && data.heard) heard(data.heard);
-      else if (!leading && data.broke) broke();
+      if (data.hello) {
+        if (leading) tell({ heard: revs });
+        return;
+      }
+      if (data.signedOut) signIn();
+      if (leading) return;
+      leaderSeen = Date.now();
+      if (data.heard) heard(data.heard);
+      else if (data.broke) broke();
     };
   }
-  if (navigator.locks && channel) {
-    navigator.locks.request("fusebox-live", lead);
+  if (streams) {
+    stand(false);
     tell({ hello: true });
   } else {
-    lead();
+    leading = true;
+    poll();
   }
 
   // ---- Coming back: ask at once what was missed.
-  document.addEventListener("visibilitychange", () => {
+  const back = () => {
     if (document.hidden) return;
-    if (leading && (!source || Date.now() - lastHeard > STALE_AFTER)) connect();
-    else tell({ hello: true });
+    if (!streams) poll();
+    else if (!leading) tell({ hello: true });
+    else if (!source || Date.now() - lastHeard > STALE_AFTER) connect();
     refresh([]);
     judge();
-  });
-  window.addEventListener("online", () => leading && connect());
-  setInterval(judge, 1000);
+  };
+  document.addEventListener("visibilitychange", back);
+  window.addEventListener("online", back);
+  setInterval(() => {
+    judge();
+    if (streams && !leading && !document.hidden && Date.now() - leaderSeen > TAKE_OVER_AFTER) {
+      leaderSeen = Date.now() + Math.random() * 10000; // not all tabs at once, and not again at once
+      stand(true);
+    }
+  }, 1000);
   show("connecting");
 })();

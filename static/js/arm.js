@@ -1,0 +1,78 @@
+"use strict";
+// While the page is stale nothing that changes something may be pressed, and each such
+// button says why, to the eye and to a screen reader. live.js says when.
+(() => {
+  const { texts, announce } = window.fusebox;
+  const MUTATES = "[data-mutates], main form[method=post] button:not([type=button]), dialog form[method=post] button:not([type=button])";
+  const WHY = "stale-why"; // the sentence all of them are described by
+  let stale = false;
+
+  const reason = () => {
+    let el = document.getElementById(WHY);
+    if (!el) {
+      el = document.createElement("p");
+      el.id = WHY;
+      el.hidden = true;
+      el.textContent = texts.disarmed;
+      document.body.append(el);
+    }
+    return el;
+  };
+
+  const mark = (el) => {
+    if (el.dataset.disarmed !== undefined) return;
+    el.dataset.disarmed = el.getAttribute("aria-describedby") || "";
+    el.dataset.title = el.title;
+    el.setAttribute("aria-disabled", "true");
+    el.setAttribute("aria-describedby", (el.dataset.disarmed + " " + WHY).trim());
+    el.title = texts.disarmed;
+  };
+  const note = (el) => {
+    const place = el.closest("form, .form-actions, .head-actions, td, li") || el.parentElement;
+    if (place.querySelector(".stale-note")) return;
+    const words = document.createElement("span");
+    words.className = "stale-note";
+    words.setAttribute("aria-hidden", "true"); // said by aria-describedby
+    words.textContent = texts.disarmed;
+    el.after(words);
+  };
+  const disarm = () => {
+    reason();
+    for (const el of document.querySelectorAll(MUTATES)) {
+      mark(el);
+      note(el); // a morph takes the note away, not the mark
+    }
+  };
+  const restore = (el, name, value) => (value ? el.setAttribute(name, value) : el.removeAttribute(name));
+  const arm = () => {
+    for (const el of document.querySelectorAll("[data-disarmed]")) {
+      el.removeAttribute("aria-disabled");
+      restore(el, "aria-describedby", el.dataset.disarmed);
+      restore(el, "title", el.dataset.title);
+      delete el.dataset.disarmed;
+      delete el.dataset.title;
+    }
+    for (const words of document.querySelectorAll(".stale-note")) words.remove();
+  };
+
+  const refuse = (e) => {
+    const pressed = e.target.closest && e.target.closest("[data-disarmed]");
+    const form = e.type === "submit" && e.target.querySelector("[data-disarmed]");
+    if (!pressed && !form) return;
+    e.preventDefault();
+    e.stopImmediatePropagation();
+    announce(texts.disarmed);
+  };
+  window.addEventListener("click", refuse, true); // before everybody else
+  window.addEventListener("submit", refuse, true);
+
+  const settle = () => stale && disarm();
+  document.addEventListener("htmx:afterSettle", settle);
+  document.addEventListener("fusebox:filled", settle);
+  window.fusebox.setStale = (now) => {
+    if (now === stale) return;
+    stale = now;
+    if (stale) disarm();
+    else arm();
+  };
+})();

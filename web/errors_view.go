@@ -1,0 +1,97 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+
+	"fusebox/views"
+	"fusebox/views/components"
+)
+
+// renderErrorView answers a person: the fragment into what htmx was filling, else a page.
+func (s *Server) renderErrorView(c echo.Context, p problem) error {
+	v := views.ErrorView{Status: p.Status, Code: p.code, Title: p.Title, Detail: p.Detail,
+		RequestID: requestIDOf(c), Needs: p.needs, SignedIn: s.user(c).Email != "", Back: cameFrom(c)}
+	for _, f := range p.Errors {
+		v.Fields = append(v.Fields, views.ErrorField{Field: f.Field, Reason: f.Reason})
+	}
+	if p.Status >= http.StatusInternalServerError {
+		v.Again = again(c.Request())
+		v.Unsure = c.Request().Method == http.MethodPost
+	}
+	if isHTMX(c) {
+		return s.render(c, p.Status, views.ErrorFragment(v))
+	}
+	return s.render(c, p.Status, views.ErrorPage(v))
+}
+
+// machinery are the fields of a form that no person typed.
+var machinery = []string{"action_id", "version", "epoch", "back"}
+
+// again repeats a failed request without JavaScript: a page by its address, a form with
+// all that was in it. Only forms with a one-time id are repeated: those count once. The
+// sign-in form has none, so no password comes back.
+func again(r *http.Request) *views.Again {
+	if r.Method != http.MethodPost {
+		return &views.Again{URL: r.URL.RequestURI()}
+	}
+	if !r.PostForm.Has("action_id") {
+		return nil
+	}
+	a := &views.Again{URL: r.URL.RequestURI(), Post: true}
+	names := make([]string, 0, len(r.PostForm))
+	for name := range r.PostForm {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, value := range r.PostForm[name] {
+			a.Hidden = append(a.Hidden, components.HiddenField{Name: name, Value: value})
+			if value != "" && !slices.Contains(machinery, name) {
+				a.Typed = append(a.Typed, components.Term{Label: name, Value: value})
+			}
+		}
+	}
+	return a
+}
+
+// cameFrom is the page of ours that the request came from, empty if none did. Browsers
+// send it whole to their own origin (Referrer-Policy: same-origin).
+func cameFrom(c echo.Context) string {
+	from, err := url.Parse(c.Request().Referer())
+	if err != nil || from.Host == "" || from.Host != c.Request().Host {
+		return ""
+	}
+	if to := from.RequestURI(); safeNext(to) == to {
+		return to
+	}
+	return ""
+}
+
+// toSignIn sends a person to the sign-in page, which leads back to the page they asked
+// for, or to the one whose form they sent. htmx follows a redirect inside its fragment,
+// so it gets a 401 that names the page.
+func (s *Server) toSignIn(c echo.Context) error {
+	next := cameFrom(c)
+	if r := c.Request(); r.Method == http.MethodGet && !isHTMX(c) && !isStream(c) {
+		next = r.URL.RequestURI()
+	} else if here, err := url.Parse(r.Header.Get("HX-Current-URL")); err == nil && isHTMX(c) && here.Path != "" {
+		next = here.RequestURI()
+	}
+	to := "/signin"
+	if next != "" && next != "/" {
+		to += "?next=" + url.QueryEscape(next)
+	}
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	switch {
+	case isHTMX(c):
+		c.Response().Header().Set("HX-Redirect", to)
+		return c.NoContent(http.StatusUnauthorized)
+	case isStream(c):
+		return c.NoContent(http.StatusUnauthorized)
+	}
+	return c.Redirect(http.StatusSeeOther, to)
+}
