@@ -56,7 +56,7 @@ func TestVerdictSaysWhatIsKnownAndNoMore(t *testing.T) {
 		"a status of tomorrow":   {facts("liquefied", nil), []string{"Do not charge again."}, []string{"No money moved", "confirmed"}},
 		"pending, circuit": {
 			facts("pending", func(f *PaymentFacts) { f.SentAt, f.NextAt, f.NextWhy = nil, at(5*time.Minute), "circuit_open" }),
-			[]string{"Nothing has reached atlas", "the circuit of atlas is open until about 12:05:00"}, []string{"We sent"},
+			[]string{"Nothing has reached atlas; nothing was charged.", "It starts when atlas is back, about 12:05:00"}, []string{"We sent"},
 		},
 		"pending, throttled":   {facts("pending", func(f *PaymentFacts) { f.NextAt, f.NextWhy = at(time.Minute), "throttled" }), []string{"slow down until 12:01:00"}, nil},
 		"pending, paused":      {facts("pending", func(f *PaymentFacts) { f.NextWhy = "paused" }), []string{"paused after a configuration alarm"}, nil},

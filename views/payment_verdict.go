@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,16 +55,21 @@ func VerdictOf(ctx context.Context, f PaymentFacts) Verdict {
 	switch f.Status {
 	case "succeeded":
 		v.Text, v.Do = paidWords(ctx, f)
+		v.Word, v.Tone = paidWord(ctx, f, v.Word), paidTone(f)
 	case "failed":
 		v.Text, v.Do = failedWords(ctx, f), []string{T(ctx, "verdict.do.new_payment")}
+		if look := f.lookWords(ctx); len(look) > 0 { // charging again is safe only without doubt
+			v.Tone, v.Do = components.ToneWarn, append([]string{T(ctx, "verdict.do.no_recharge")}, look...)
+		}
 	case "pending":
-		v.Text, v.Do = T(ctx, "verdict.pending", "Provider", f.Provider), []string{T(ctx, "verdict.do.wait")}
+		v.Word, v.Text, v.Do = T(ctx, "verdict.word.waiting"), pendingWords(ctx, f), []string{T(ctx, "verdict.do.wait")}
 		v.Next = waitWords(ctx, f)
 	case "processing":
 		v.Text = T(ctx, "verdict.processing", "Provider", f.Provider, "Sent", clock(ctx, f.SentAt, f.DecidedAt))
 		v.Do = []string{T(ctx, "verdict.do.no_recharge")}
 		v.Next = nextWords(ctx, f, "verdict.next")
 		if f.held() {
+			v.Word = T(ctx, "verdict.word.held")
 			v.Text, v.Do = heldWords(ctx, f)
 		}
 	case "requires_action":
@@ -77,20 +83,83 @@ func VerdictOf(ctx context.Context, f PaymentFacts) Verdict {
 	return v
 }
 
+// pendingWords tell a charge that never left from one that the provider turned away
+// without executing it.
+func pendingWords(ctx context.Context, f PaymentFacts) string {
+	if f.SentAt != nil {
+		return T(ctx, "verdict.pending.refused", "Provider", f.Provider)
+	}
+	return T(ctx, "verdict.pending", "Provider", f.Provider)
+}
+
+// paidWord is the verdict on a paid payment: what became of the money since.
+func paidWord(ctx context.Context, f PaymentFacts, paid string) string {
+	switch {
+	case f.Disputed:
+		return T(ctx, "verdict.word.disputed")
+	case f.Refunded >= f.taken() && f.Refunded > 0:
+		return T(ctx, "verdict.word.refunded")
+	case f.Refunded > 0:
+		return T(ctx, "verdict.word.refunded_part")
+	}
+	return paid
+}
+
+func paidTone(f PaymentFacts) components.Tone {
+	switch {
+	case f.Disputed:
+		return components.ToneAct
+	case len(f.Review) > 0:
+		return components.ToneWarn
+	case f.Refunded > 0:
+		return components.ToneInfo
+	}
+	return components.ToneOK
+}
+
 func paidWords(ctx context.Context, f PaymentFacts) (string, []string) {
 	at := messages.Clock(ctx, f.DecidedAt)
-	do := []string{T(ctx, "verdict.do.nothing")}
-	if len(f.Review) > 0 {
-		do = nil // the review reasons below say what to do
+	do := append(refundWords(ctx, f), f.lookWords(ctx)...)
+	if len(do) == 0 {
+		do = []string{T(ctx, "verdict.do.nothing")}
 	}
-	if refunds := refundWords(ctx, f); len(refunds) > 0 {
-		do = refunds
-	}
-	if f.Evidence == "operator" {
+	money := Money(ctx, f.taken(), f.Currency)
+	switch {
+	case f.Evidence == "operator":
 		return T(ctx, "verdict.succeeded.operator", "Who", f.DecidedBy, "Time", at), do
+	case f.part():
+		return T(ctx, "verdict.succeeded.part", "Provider", f.Provider, "Money", money, "Time", at, "Whole", Money(ctx, f.Amount, f.Currency)), do
 	}
-	return T(ctx, "verdict.succeeded", "Provider", f.Provider, "Money", Money(ctx, f.taken(), f.Currency), "Time", at), do
+	return T(ctx, "verdict.succeeded", "Provider", f.Provider, "Money", money, "Time", at), do
 }
+
+// lookWords say why a person has to look at a payment that is decided, and what that
+// means for whoever has the customer on the phone.
+func (f PaymentFacts) lookWords(ctx context.Context) []string {
+	if len(f.Review) == 0 {
+		return nil
+	}
+	names := make([]string, len(f.Review))
+	for i, r := range f.Review {
+		names[i] = Opt(ctx, "review.", r)
+	}
+	do := []string{T(ctx, "verdict.do.look", "Reasons", messages.Join(names...))}
+	if slices.Contains(f.Review, "duplicate_at_provider") {
+		do = append(do, T(ctx, "verdict.do.duplicate"))
+	}
+	if f.doubted() {
+		do = append(do, T(ctx, "verdict.do.promise_nothing"))
+	}
+	return do
+}
+
+// doubted: the status stands, but evidence speaks against it or about other money.
+func (f PaymentFacts) doubted() bool {
+	return slices.Contains(f.Review, "contradiction") || slices.Contains(f.Review, "amount_mismatch")
+}
+
+// part: less was captured than was asked for.
+func (f PaymentFacts) part() bool { return f.Captured > 0 && f.Captured < f.Amount }
 
 func failedWords(ctx context.Context, f PaymentFacts) string {
 	at := messages.Clock(ctx, f.DecidedAt)
@@ -174,20 +243,23 @@ func clock(ctx context.Context, at *time.Time, fallback time.Time) string {
 }
 
 // CustomerSentence is what to tell the customer, in the context's language. It never
-// says "failed" without proof.
+// says that money moved, or did not, without proof that nothing speaks against.
 func CustomerSentence(ctx context.Context, f PaymentFacts) string {
 	args := []any{"Money", Money(ctx, f.taken(), f.Currency), "Order", f.OrderRef}
-	if f.held() {
+	switch {
+	case f.held():
 		return T(ctx, "customer.authorised", "Money", Money(ctx, f.Authorised, f.Currency), "Order", f.OrderRef)
+	case (f.Status == "succeeded" || f.Status == "failed") && f.doubted():
+		return T(ctx, "customer.checking", args...)
 	}
 	switch f.Status {
 	case "succeeded":
-		if f.Refunded+f.RefundWaiting+f.RefundUnknown > 0 {
-			return refundedSentence(ctx, f)
-		}
-		return T(ctx, "customer.succeeded", args...)
+		return paidSentence(ctx, f, args)
 	case "failed":
-		if f.declined() {
+		switch {
+		case f.Authorised > 0:
+			return T(ctx, "customer.released", "Money", Money(ctx, f.Authorised, f.Currency), "Order", f.OrderRef)
+		case f.declined():
 			return T(ctx, "customer.declined", args...)
 		}
 		return T(ctx, "customer.failed", args...)
@@ -199,6 +271,22 @@ func CustomerSentence(ctx context.Context, f PaymentFacts) string {
 		return T(ctx, "customer.requires_action", args...)
 	}
 	return T(ctx, "customer.unknown", args...)
+}
+
+// paidSentence tells what became of money that was taken.
+func paidSentence(ctx context.Context, f PaymentFacts, args []any) string {
+	switch {
+	case f.Disputed:
+		return T(ctx, "customer.disputed", args...)
+	case f.Refunded+f.RefundWaiting+f.RefundUnknown > 0:
+		f.Amount = f.taken() // a refund is of what was taken
+		return refundedSentence(ctx, f)
+	case slices.Contains(f.Review, "duplicate_at_provider"):
+		return T(ctx, "customer.duplicate", args...)
+	case f.part():
+		return T(ctx, "customer.part", append(args, "Whole", Money(ctx, f.Amount, f.Currency))...)
+	}
+	return T(ctx, "customer.succeeded", args...)
 }
 
 // speaking returns ctx in another language, for sentences that go to somebody else.

@@ -35,7 +35,7 @@ func TestRefundVerdictSaysWhatIsKnownAndNoMore(t *testing.T) {
 		"unknown, mute":      {refundFixture("unknown", func(r *RefundRow) { r.NothingCanLook = true }), []string{"cannot be asked by machine"}, nil},
 		"a word of tomorrow": {refundFixture("evaporated", nil), []string{"Do not refund again."}, []string{back, "No money"}},
 		"pending": {refundFixture("pending", func(r *RefundRow) { r.SentAt, r.NextAt, r.NextWhy = nil, at(time.Minute), "circuit_open" }),
-			[]string{"Nothing has reached atlas yet.", "the circuit of atlas is open until about 12:01:00"}, []string{"We sent"}},
+			[]string{"Nothing has reached atlas yet.", "It starts when atlas is back, about 12:01:00"}, []string{"We sent"}},
 		"processing":          {refundFixture("processing", nil), []string{"took the refund at 11:50:00", "Do not refund again."}, []string{back}},
 		"made":                {refundFixture("succeeded", nil), []string{"confirmed at 11:51:00 that " + back}, []string{"Do not"}},
 		"made, by a person":   {refundFixture("succeeded", func(r *RefundRow) { r.Evidence, r.DecidedBy = "operator", "Olena" }), []string{"Olena marked it refunded"}, []string{"confirmed"}},
