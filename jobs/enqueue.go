@@ -77,6 +77,11 @@ func (e *Enqueuer) Sync(ctx context.Context, tx pgx.Tx, provider, triggeredBy st
 	return e.insert(ctx, tx, syncArgs{Provider: provider, TriggeredBy: triggeredBy}, time.Time{})
 }
 
+// Bulk implements store.Enqueuer.
+func (e *Enqueuer) Bulk(ctx context.Context, tx pgx.Tx, bulkID uuid.UUID, provider string) error {
+	return e.insert(ctx, tx, bulkArgs{BulkID: bulkID, Provider: provider}, time.Time{})
+}
+
 // insert adds a job to run at at (zero or past: now) in tx. For live work it
 // inserts nothing, but pulls a job that waits for a later time forward: a person's
 // "check now" must not wait for tomorrow's lookup.

@@ -156,6 +156,7 @@ func (r *Runner) workers() *river.Workers {
 	river.AddWorker(w, &sweepWorker{r: r})
 	river.AddWorker(w, &webhookWorker{r: r})
 	river.AddWorker(w, newAlertWorker(r))
+	river.AddWorker(w, &bulkWorker{r: r})
 	return w
 }
 

@@ -35,6 +35,9 @@ type Enqueuer interface {
 	Alert(ctx context.Context, tx pgx.Tx, alertID int64) error
 	// Sync enqueues a reconciliation run of a provider.
 	Sync(ctx context.Context, tx pgx.Tx, provider, triggeredBy string) error
+	// Bulk enqueues the work on a bulk: what it asks one provider, or with an empty
+	// provider what touches our books only.
+	Bulk(ctx context.Context, tx pgx.Tx, bulkID uuid.UUID, provider string) error
 }
 
 // Store is the handle on the books. It is safe for concurrent use.

@@ -32,6 +32,7 @@ const (
 	TopicAlerts    = "alerts"
 	TopicRuns      = "runs"
 	TopicWallets   = "wallets"
+	TopicBulks     = "bulks"
 )
 
 // InTx runs fn in a transaction and commits if it returns nil. On a serialization

@@ -22,7 +22,7 @@ const (
 )
 
 // topics are all that a live region may follow.
-var topics = []string{"payments", "webhooks", "providers", "alerts", "runs", "wallets",
+var topics = []string{"payments", "webhooks", "providers", "alerts", "runs", "wallets", "bulks",
 	topicOverview, topicBanners, topicQueues}
 
 // Pacing of the hub.

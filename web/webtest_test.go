@@ -317,6 +317,10 @@ func (r *recorder) Sync(_ context.Context, _ pgx.Tx, name, _ string) error {
 	return r.add("sync", name)
 }
 
+func (r *recorder) Bulk(_ context.Context, _ pgx.Tx, id uuid.UUID, name string) error {
+	return r.add("bulk", id.String()+" "+name)
+}
+
 // fakeBreaker holds circuits that a test sets, and admits what is not open.
 type fakeBreaker struct {
 	mu       sync.Mutex

@@ -80,6 +80,11 @@ func (*Jobs) Sync(ctx context.Context, tx pgx.Tx, provider, _ string) error {
 	return put(ctx, tx, "sync", provider, time.Time{})
 }
 
+// Bulk implements store.Enqueuer.
+func (*Jobs) Bulk(ctx context.Context, tx pgx.Tx, bulkID uuid.UUID, provider string) error {
+	return put(ctx, tx, "bulk", bulkID.String()+" "+provider, time.Time{})
+}
+
 // Asked returns how often a job was asked for: kind is charge, recharge, reconcile,
 // operation, operation_lookup, webhook, alert or sync; subject the payment, operation,
 // inbox row, alert or provider.
