@@ -14,11 +14,13 @@ import (
 // benchCommand measures parts of Fusebox against their floor and their peer.
 func benchCommand(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("bench: say what: breaker or page")
+		return errors.New("bench: say what: charge, breaker or page")
 	}
 	switch args[0] {
 	case "breaker":
 		return benchBreaker(ctx, args[1:], out)
+	case "charge":
+		return benchCharge(ctx, args[1:], out)
 	case "page":
 		return benchPage(ctx, args[1:], out)
 	case bench.LeakWorker: // a process that "bench breaker" starts
@@ -30,7 +32,7 @@ func benchCommand(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return bench.RunLeakWorker(ctx, o, os.Stdin, out)
 	}
-	return fmt.Errorf("bench: %q is neither breaker nor page", args[0])
+	return fmt.Errorf("bench: %q is none of charge, breaker and page", args[0])
 }
 
 func benchBreaker(ctx context.Context, args []string, out io.Writer) error {

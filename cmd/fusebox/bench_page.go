@@ -49,7 +49,7 @@ func servePages(ctx context.Context, databaseURL, redisURL string) (bench.Consol
 		"FUSEBOX_PROVIDERS=" + strings.Join(bench.Providers, ",")}
 	for _, name := range bench.Providers {
 		prefix := "PROVIDER_" + strings.ToUpper(name) + "_"
-		env = append(env, prefix+"BASE_URL=http://127.0.0.1:9", prefix+"API_KEY=bench", prefix+"WEBHOOK_SECRETS=0123456789abcdef0123456789abcdef")
+		env = append(env, prefix+"BASE_URL=http://127.0.0.1:9", prefix+"API_KEY=bench", prefix+"WEBHOOK_SECRETS="+benchSecret)
 	}
 	cfg, err := loadConfig(env)
 	if err != nil {

@@ -1,0 +1,304 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"fusebox/store/localpg"
+)
+
+// ChargeOptions of Charge.
+type ChargeOptions struct {
+	DatabaseURL string // of an empty database; empty: a private, durable server
+	RedisURL    string // empty: a private redis-server
+	Clients     int    // callers at a time, and connections of floor and peer
+	Payments    int    // in one turn of one arm
+	Rounds      int
+	Load        int // payments that are there before; 0: none
+	JSON        bool
+	Progress    io.Writer
+	// Start starts Fusebox on these stores, in processes of its own, with a provider
+	// that answers at once in another.
+	Start func(ctx context.Context, databaseURL, redisURL string) (Charger, error)
+}
+
+// Charger is a running Fusebox.
+type Charger struct {
+	Pool     *pgxpool.Pool // a connection of the benchmark's own to its database
+	URL      string
+	APIKey   string
+	Provider string
+	Close    func()
+}
+
+// ChargeReport is what Charge measured. Rates are payments per second, from the first
+// request to the last payment settled; medians over the rounds.
+type ChargeReport struct {
+	Postgres string            `json:"postgres"`
+	CPUs     int               `json:"cpus"`
+	Go       string            `json:"go"`
+	Clients  int               `json:"clients"`
+	Rounds   int               `json:"rounds"`
+	Before   int               `json:"payments_before"`
+	Arms     map[string]Charge `json:"arms"`
+
+	RatioVsFloor      float64 `json:"ratio_vs_floor"`
+	RatioVsPlainRiver float64 `json:"ratio_vs_plain_river"`
+	AcceptVsFloor     float64 `json:"p99_accept_vs_floor_commit"` // lower is better
+}
+
+// Charge is one arm's figures.
+type Charge struct {
+	PerS      float64   `json:"payments_per_s"`
+	EachRound []float64 `json:"each_round"`
+	AcceptP50 float64   `json:"accept_p50_ms"` // floor and peer: their first commit
+	AcceptP99 float64   `json:"accept_p99_ms"`
+}
+
+// chargeArm settles n payments with that many clients.
+type chargeArm struct {
+	name  string
+	run   func(ctx context.Context, clients, n int, accept *histogram) error
+	close func()
+}
+
+// RunCharge measures a payment's way from the API to its settled row against its floor,
+// two committed statements on the same server, and its peer, River used plainly.
+func RunCharge(ctx context.Context, o ChargeOptions, out io.Writer) error {
+	if o.Clients < 1 || o.Payments < o.Clients || o.Rounds < 1 || o.Load < 0 {
+		return errors.New("--clients and --rounds: must be positive; --payments: at least one for each client")
+	}
+	r, err := o.measure(ctx)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	return r.print(out)
+}
+
+func (o ChargeOptions) say(format string, a ...any) {
+	if o.Progress != nil {
+		fmt.Fprintf(o.Progress, format+"\n", a...)
+	}
+}
+
+func (o ChargeOptions) measure(ctx context.Context) (r ChargeReport, err error) {
+	r = ChargeReport{CPUs: runtime.NumCPU(), Go: runtime.Version(), Clients: o.Clients, Rounds: o.Rounds, Before: o.Load, Arms: map[string]Charge{}}
+	if o.DatabaseURL == "" {
+		o.say("starting a private PostgreSQL")
+		pg, err := localpg.Start(ctx, localpg.Options{})
+		if err != nil {
+			return r, err
+		}
+		defer func() { _ = pg.Stop() }() // it ends with this process in any case
+		o.DatabaseURL = pg.DSN("postgres")
+	}
+	redis, err := openRedis(ctx, o.RedisURL)
+	if err != nil {
+		return r, err
+	}
+	defer redis.stop()
+	fusebox, err := o.Start(ctx, o.DatabaseURL, redis.url)
+	if err != nil {
+		return r, err
+	}
+	defer fusebox.Close()
+	if err := fusebox.Pool.QueryRow(ctx, `SHOW server_version`).Scan(&r.Postgres); err != nil {
+		return r, err
+	}
+	if o.Load > 0 {
+		b := books{payments: o.Load, events: 3, webhooks: o.Load, now: time.Now()}
+		if err := b.load(ctx, fusebox.Pool, o.say); err != nil {
+			return r, err
+		}
+	}
+	arms, err := o.arms(ctx, fusebox)
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		for _, a := range arms {
+			a.close()
+		}
+	}()
+	if err := o.turns(ctx, arms, &r); err != nil {
+		return r, err
+	}
+	ours, floor, peer := r.Arms["ours"], r.Arms["floor"], r.Arms["plain_river"]
+	r.RatioVsFloor, r.RatioVsPlainRiver = ours.PerS/floor.PerS, ours.PerS/peer.PerS
+	r.AcceptVsFloor = ours.AcceptP99 / floor.AcceptP99
+	return r, nil
+}
+
+// turns lets every arm have a turn in each round, in changing order, after one that
+// warms and does not count.
+func (o ChargeOptions) turns(ctx context.Context, arms []chargeArm, r *ChargeReport) error {
+	rates, accepts := map[string][]float64{}, map[string]*histogram{}
+	for round := range o.Rounds + 1 {
+		for i := range arms {
+			a := arms[(i+round)%len(arms)]
+			n, accept := o.Payments, &histogram{}
+			if round == 0 {
+				n = o.Clients
+			}
+			began := time.Now()
+			if err := a.run(ctx, o.Clients, n, accept); err != nil {
+				return fmt.Errorf("%s: %w", a.name, err)
+			}
+			rate := float64(n) / time.Since(began).Seconds()
+			if round == 0 {
+				continue
+			}
+			o.say("round %d: %s %.0f payments/s", round, a.name, rate)
+			rates[a.name] = append(rates[a.name], rate)
+			if accepts[a.name] == nil {
+				accepts[a.name] = &histogram{}
+			}
+			accepts[a.name].merge(accept)
+		}
+	}
+	for name, each := range rates {
+		sorted := slices.Sorted(slices.Values(each))
+		ms := func(q float64) float64 { return float64(accepts[name].quantile(q).Microseconds()) / 1000 }
+		r.Arms[name] = Charge{PerS: sorted[len(sorted)/2], EachRound: each, AcceptP50: ms(0.5), AcceptP99: ms(0.99)}
+	}
+	return nil
+}
+
+func (o ChargeOptions) arms(ctx context.Context, fusebox Charger) (arms []chargeArm, err error) {
+	floor, err := floorCharges(ctx, o.DatabaseURL, o.Clients)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := plainRiver(ctx, o.DatabaseURL, o.Clients)
+	if err != nil {
+		floor.close()
+		return nil, err
+	}
+	return []chargeArm{floor, ourCharges(fusebox, o.Clients), peer}, nil
+}
+
+// spread calls fn n times from that many goroutines.
+func spread(clients, n int, fn func(client int) error) error {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	errs := make([]error, clients)
+	for c := range clients {
+		wg.Go(func() {
+			for next.Add(1) <= int64(n) && errs[c] == nil {
+				errs[c] = fn(c)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// ourCharges asks the API for payments and waits until all of them have succeeded.
+func ourCharges(f Charger, clients int) chargeArm {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: 30 * time.Second}
+	seq := &atomic.Int64{}
+	prefix := fmt.Sprintf("bench-%d-", time.Now().UnixNano())
+	run := func(ctx context.Context, clients, n int, accept *histogram) error {
+		var mu sync.Mutex
+		first, err := uuid.NewV7() // the turn's payments have later ones
+		if err != nil {
+			return err
+		}
+		time.Sleep(2 * time.Millisecond) // version 7 counts milliseconds
+		post := func(int) error {
+			began := time.Now()
+			if err := f.pay(ctx, client, fmt.Sprintf("%s%d", prefix, seq.Add(1))); err != nil {
+				return err
+			}
+			took := time.Since(began)
+			mu.Lock()
+			accept.add(took)
+			mu.Unlock()
+			return nil
+		}
+		if err := spread(clients, n, post); err != nil {
+			return err
+		}
+		return f.settled(ctx, first, n)
+	}
+	return chargeArm{"ours", run, client.CloseIdleConnections}
+}
+
+// pay makes one payment through the API, for an order of its own.
+func (f Charger) pay(ctx context.Context, client *http.Client, key string) error {
+	body := fmt.Sprintf(`{"provider":%q,"amount":4900,"currency":"EUR","order_ref":%q}`, f.Provider, key)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL+"/api/v1/payments", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+f.APIKey)
+	req.Header.Set("Idempotency-Key", key)
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, 4096))
+	if err == nil && res.StatusCode/100 != 2 {
+		err = fmt.Errorf("a payment was answered %s: %s", res.Status, answer)
+	}
+	return err
+}
+
+// settled waits until n payments made after that id have succeeded.
+func (f Charger) settled(ctx context.Context, first uuid.UUID, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for {
+		var done, other int
+		err := f.Pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status IN ('failed', 'unknown'))
+			FROM payments WHERE id > $1`, first).Scan(&done, &other)
+		switch {
+		case err != nil:
+			return err
+		case other > 0:
+			return fmt.Errorf("%d payments did not succeed", other)
+		case done == n:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d payments succeeded in time", done, n)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (r ChargeReport) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "PostgreSQL %s, %d CPUs, %s; %d clients, %d payments there before, median of %d rounds\n",
+		r.Postgres, r.CPUs, r.Go, r.Clients, r.Before, r.Rounds)
+	fmt.Fprintf(w, "\tpayments/s\taccept p50 ms\tp99 ms\t\n")
+	for _, name := range []string{"floor", "plain_river", "ours"} {
+		a := r.Arms[name]
+		fmt.Fprintf(w, "%s\t%.0f\t%.2f\t%.2f\t\n", name, a.PerS, a.AcceptP50, a.AcceptP99)
+	}
+	fmt.Fprintf(w, "ours / floor %.2f, ours / plain River %.2f, accept p99 / floor's commit %.2f\t\n",
+		r.RatioVsFloor, r.RatioVsPlainRiver, r.AcceptVsFloor)
+	return w.Flush()
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"fusebox/cmd/fusebox/bench"
+	"fusebox/store"
+)
+
+// benchCharge measures payments per second. DATABASE_URL may name an empty database.
+func benchCharge(ctx context.Context, args []string, out io.Writer) error {
+	o := bench.ChargeOptions{DatabaseURL: os.Getenv("DATABASE_URL"), RedisURL: os.Getenv("REDIS_URL"), Progress: os.Stderr}
+	fs := newFlags("bench charge", "")
+	fs.BoolVar(&o.JSON, "json", false, "print JSON")
+	fs.IntVar(&o.Clients, "clients", 32, "callers at a time; floor and peer have as many connections")
+	fs.IntVar(&o.Payments, "payments", 2000, "payments in one turn of each arm")
+	fs.IntVar(&o.Rounds, "rounds", 5, "turns of each arm")
+	fs.IntVar(&o.Load, "load", 0, "payments to load before")
+	workers := fs.Int("workers", 1, "worker processes")
+	quiet := fs.Bool("quiet", false, "say nothing on standard error")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if *workers < 1 || *workers > 16 {
+		return errors.New("--workers: must be between 1 and 16")
+	}
+	if *quiet {
+		o.Progress = nil
+	}
+	o.Start = func(ctx context.Context, databaseURL, redisURL string) (bench.Charger, error) {
+		return startCharger(ctx, databaseURL, redisURL, o.Clients, *workers)
+	}
+	return bench.RunCharge(ctx, o, out)
+}
+
+// benchProcesses are processes of this program that a benchmark started.
+type benchProcesses struct {
+	env  []string
+	list []*benchProcess
+}
+
+type benchProcess struct {
+	cmd  *exec.Cmd
+	name string
+	log  bytes.Buffer
+	done chan struct{}
+}
+
+// start runs this program with args; lines gets its standard output.
+func (b *benchProcesses) start(lines chan<- string, args ...string) (*benchProcess, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &benchProcess{cmd: exec.Command(exe, args...), name: args[0], done: make(chan struct{})}
+	p.cmd.Env, p.cmd.Stderr = b.env, &p.log
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	b.list = append(b.list, p)
+	go func() {
+		defer close(p.done)
+		for s := bufio.NewScanner(stdout); s.Scan(); {
+			select {
+			case lines <- s.Text():
+			default: // nobody reads any more
+			}
+		}
+		_ = p.cmd.Wait() // how it ended matters only to who waits for it to begin
+	}()
+	return p, nil
+}
+
+// stop ends all of them, the last one first.
+func (b *benchProcesses) stop() {
+	for i := len(b.list) - 1; i >= 0; i-- {
+		p := b.list[i]
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		select {
+		case <-p.done:
+		case <-time.After(10 * time.Second):
+			_ = p.cmd.Process.Kill()
+			<-p.done
+		}
+	}
+}
+
+// startCharger starts a provider that answers at once, a server and workers, each in a
+// process of its own.
+func startCharger(ctx context.Context, databaseURL, redisURL string, clients, workers int) (c bench.Charger, err error) {
+	ps := &benchProcesses{env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir(), "TMPDIR=" + os.TempDir()}}
+	defer func() {
+		if err != nil {
+			ps.stop()
+		}
+	}()
+	if err := migrated(ctx, databaseURL); err != nil {
+		return c, err
+	}
+	told := make(chan string, 16)
+	if _, err := ps.start(told, "simulate", "--name", "atlas", "--api-key", "bench-key", "--webhook-secret", benchSecret); err != nil {
+		return c, err
+	}
+	url, err := toldURL(ctx, told)
+	if err != nil {
+		return c, err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return c, err
+	}
+	c.URL, c.Provider = "http://"+ln.Addr().String(), "atlas"
+	listen := ln.Addr().String()
+	_ = ln.Close() // only its number was wanted
+	ps.env = append(ps.env, "DATABASE_URL="+databaseURL, "REDIS_URL="+redisURL, "FUSEBOX_LISTEN="+listen, "FUSEBOX_LOG_LEVEL=error",
+		"FUSEBOX_PROVIDERS=atlas", "FUSEBOX_REDIS_TIMEOUT=1s", fmt.Sprintf("FUSEBOX_DB_CONNS=%d", clients+8),
+		"PROVIDER_ATLAS_BASE_URL="+url, "PROVIDER_ATLAS_API_KEY=bench-key", "PROVIDER_ATLAS_WEBHOOK_SECRETS="+benchSecret,
+		fmt.Sprintf("PROVIDER_ATLAS_CHARGE_WORKERS=%d", clients))
+	server, err := ps.start(nil, "serve")
+	if err != nil {
+		return c, err
+	}
+	for range workers {
+		if _, err := ps.start(nil, "work"); err != nil {
+			return c, err
+		}
+	}
+	if err := ready(ctx, c.URL, server); err != nil {
+		return c, err
+	}
+	pool, err := store.Open(ctx, databaseURL, "fusebox-bench", 4)
+	if err != nil {
+		return c, err
+	}
+	_, c.APIKey, err = store.New(pool, store.Options{}).CreateAPIKey(ctx, "bench", commandLine, store.ScopePayments)
+	if err != nil {
+		pool.Close()
+		return c, err
+	}
+	c.Pool = pool
+	c.Close = func() { pool.Close(); ps.stop() }
+	return c, nil
+}
+
+// benchSecret is long enough for a webhook secret and secret to nobody.
+const benchSecret = "0123456789abcdef0123456789abcdef"
+
+// toldURL waits for the address that a simulator prints.
+func toldURL(ctx context.Context, lines <-chan string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for {
+		select {
+		case line := <-lines:
+			if url, ok := strings.CutPrefix(line, "url: "); ok {
+				return url, nil
+			}
+		case <-ctx.Done():
+			return "", errors.New("the simulated provider did not start")
+		}
+	}
+}
+
+// ready waits until the server answers.
+func ready(ctx context.Context, url string, p *benchProcess) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s ended: %s", p.name, p.log.String())
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready", p.name)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
