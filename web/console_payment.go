@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,12 +28,20 @@ func (s *Server) paymentPage(c echo.Context) error {
 		return err
 	}
 	c.Response().Header().Add(echo.HeaderVary, "HX-Request")
+	part, err := timelineQuery(c.QueryParams())
+	if err != nil {
+		return err
+	}
 	build := func(ctx context.Context, rev string) (views.PaymentDetail, store.Payment, error) {
-		d, err := s.cfg.Store.Dossier(ctx, id)
+		d, err := s.cfg.Store.DossierAt(ctx, id, part)
 		if err != nil {
 			return views.PaymentDetail{}, store.Payment{}, err
 		}
 		v := s.paymentDetail(d, s.needsOperator(c))
+		v.Story = storyView(ctx, d, part)
+		if part.Before != nil {
+			v.Timeline = slices.DeleteFunc(v.Timeline, func(m views.PaymentMoment) bool { return m.Future })
+		}
 		v.Live = region(c, "payment-live", store.TopicPayments, rev)
 		return v, d.Payment, nil
 	}
@@ -61,15 +68,18 @@ func (s *Server) paymentPage(c echo.Context) error {
 func (s *Server) paymentDetail(d store.Dossier, needs string) views.PaymentDetail {
 	v := views.PaymentDetail{Facts: s.paymentFacts(d), Actions: s.paymentActions(d.Payment, needs), Terms: paymentTerms(d),
 		ReplayKey: s.replayKey(d), Wallet: walletEffect(d), Refunds: s.refundsView(d, needs), Capture: s.captureView(d, needs), Disputes: disputeViews(d.Disputes)}
+	v.MoreWebhooks = d.MoreWebhooks
 	for _, a := range d.Attempts {
-		v.Attempts = append(v.Attempts, attemptView(a))
+		view := attemptView(a)
+		view.Reveal = revealAttempt(d.Payment, a, needs)
+		v.Attempts = append(v.Attempts, view)
 	}
 	for _, e := range d.Webhooks {
 		v.Webhooks = append(v.Webhooks, webhookRow(e))
 	}
 	for _, o := range d.Objects {
 		v.Objects = append(v.Objects, views.ObjectView{ID: o.ObjectID, Status: o.Status, Outcome: o.Outcome, Amount: o.Amount,
-			Currency: o.Currency, Reference: o.Reference, Key: o.OperationKey, Source: o.Source, SeenAt: o.SeenAt})
+			Currency: o.Currency, Reference: o.Reference, Key: o.OperationKey, Source: o.Source, SeenAt: o.SeenAt, Reveal: revealObject(d.Payment, o, needs)})
 	}
 	v.Timeline = timeline(d, v)
 	return v
@@ -192,7 +202,7 @@ func walletEffect(d store.Dossier) *views.WalletEffect {
 func attemptView(a store.Attempt) views.AttemptView {
 	return views.AttemptView{ID: a.ID.String(), Seq: a.Seq, Outcome: a.Outcome, Reason: a.ErrorClass, Health: a.BreakerVerdict,
 		Worker: a.Worker, HTTPStatus: a.HTTPStatus, ContentType: a.ContentType, Server: a.Server, RequestID: a.ProviderRequestID,
-		URL: a.FinalURL, Request: pretty(provider.Redact(a.Request)), Body: pretty(a.ResponseBody), Sends: a.WireSends,
+		URL: a.FinalURL, Request: masked(a.Request), RequestHash: digest(a.Request), Body: masked(a.ResponseBody), BodySize: len(a.ResponseBody), Sends: a.WireSends,
 		MarkedAt: a.MarkedAt, SentAt: a.FirstByteSentAt, AnsweredAt: a.FirstByteAt, FinishedAt: a.FinishedAt}
 }
 
@@ -208,79 +218,4 @@ func pretty(body []byte) string {
 		text = strings.ToValidUTF8(text[:shownBody], "") + "…"
 	}
 	return text
-}
-
-// timeline merges the payment's own events with the deliveries of its webhooks, and
-// ends with what happens next.
-func timeline(d store.Dossier, v views.PaymentDetail) []views.PaymentMoment {
-	var out []views.PaymentMoment
-	attempts := slices.Clone(v.Attempts)
-	for _, r := range v.Refunds.Rows {
-		attempts = append(attempts, r.Attempts...)
-	}
-	for _, r := range v.Capture.Rows {
-		attempts = append(attempts, r.Attempts...)
-	}
-	for _, e := range d.Events {
-		m := moment(e, d.Names, attempts)
-		m.Child = childMoment(d, e)
-		out = append(out, m)
-	}
-	for _, e := range d.Received {
-		row := webhookRow(e)
-		out = append(out, views.PaymentMoment{ID: "inbox-" + strconv.FormatInt(e.ID, 10), At: e.ReceivedAt,
-			Kind: "webhook_received", WhoKind: "provider", Who: e.Provider, Webhook: &row})
-	}
-	slices.SortStableFunc(out, func(a, b views.PaymentMoment) int { return a.At.Compare(b.At) })
-	out = append(out, nextOfRefunds(d)...)
-	p := d.Payment
-	if p.NextCheckAt == nil || p.Status.Final() {
-		return out
-	}
-	next := views.PaymentMoment{ID: "next", At: *p.NextCheckAt, Future: true, FutureWhat: "check"}
-	switch p.Status {
-	case store.Pending:
-		next.FutureWhat = "send"
-	case store.RequiresAction:
-		next.FutureWhat = "customer"
-	}
-	return append(out, next)
-}
-
-// moment is one stored event of a payment.
-func moment(e store.TimelineEvent, names map[string]string, attempts []views.AttemptView) views.PaymentMoment {
-	kind, _, _ := strings.Cut(e.Actor, ":")
-	m := views.PaymentMoment{ID: "event-" + strconv.FormatInt(e.ID, 10), At: e.At, Kind: e.Kind, WhoKind: kind,
-		Who: names[e.Actor], From: string(e.FromStatus), To: string(e.ToStatus), Reason: e.Reason}
-	if action := e.Evidence["action"]; e.Kind == "operator" && action == "reconcile" || e.Kind == "refund_operator" && action == "lookup" {
-		m.Kind = "asked"
-	}
-	if e.Reason == "" {
-		m.Reason = evidenceWhy(e)
-	}
-	if e.AttemptID != nil && strings.HasSuffix(e.Kind, "attempt_finished") {
-		for i := range attempts {
-			if attempts[i].ID == e.AttemptID.String() {
-				m.Attempt = &attempts[i]
-			}
-		}
-	}
-	if len(e.Evidence) > 0 {
-		raw, err := json.MarshalIndent(e.Evidence, "", "  ")
-		if err == nil { // a map that came from JSON always marshals
-			m.Evidence = string(raw)
-		}
-	}
-	return m
-}
-
-// evidenceWhy finds the reason of an event that moved nothing: what it waits for, what
-// a lookup said.
-func evidenceWhy(e store.TimelineEvent) string {
-	for _, key := range []string{"why", "reason"} {
-		if v, ok := e.Evidence[key].(string); ok {
-			return v
-		}
-	}
-	return ""
 }

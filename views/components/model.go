@@ -213,6 +213,9 @@ type TimelineItem struct {
 	Status  string // the status it led to, if it changed
 	Who     string
 	Lines   []string
+	Quote   string          // what a person wrote, with its line breaks
+	Href    templ.SafeURL   // where its evidence is; empty: nowhere else
+	Link    string          // text of that link
 	Details templ.Component // behind a disclosure; nil: none
 }
 
