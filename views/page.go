@@ -110,7 +110,7 @@ func scriptTexts(ctx context.Context) string {
 	for name, id := range map[string]string{
 		"live": "live.on", "connecting": "live.connecting", "polling": "live.polling", "paused": "live.paused",
 		"pause": "live.pause", "resume": "live.resume", "disarmed": "live.disarmed",
-		"offline": "toast.offline", "close": "ui.close", "retry": "shell.retry", "unsure": "shell.unsure",
+		"offline": "toast.offline", "close": "ui.close", "retry": "shell.retry", "unsure": "shell.unsure", "noAnswer": "shell.no_answer",
 		"request": "problem.request", "kept": "shell.kept", "notCopied": "shell.not_copied",
 	} {
 		texts[name] = T(ctx, id)

@@ -220,7 +220,8 @@ func (s *Server) renderCircuit(c echo.Context, status int, f circuitForm) error 
 
 // renderConfirm answers a confirm page.
 func (s *Server) renderConfirm(c echo.Context, status int, active, title string, props components.ConfirmProps) error {
-	return s.renderFramed(c, status, active, title, components.Confirm(props))
+	kept := keptWords(s.viewContext(c), c.Request(), props)
+	return s.renderFramed(c, status, active, title, components.ConfirmKept(props, kept))
 }
 
 // renderFramed answers a page: framed to a browser, bare to a dialog.

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,7 +21,7 @@ func (s *Server) renderErrorView(c echo.Context, p problem) error {
 		v.Fields = append(v.Fields, views.ErrorField{Field: f.Field, Reason: f.Reason})
 	}
 	if p.Status >= http.StatusInternalServerError {
-		v.Again = again(c.Request())
+		v.Again = again(s.viewContext(c), c.Request())
 		v.Unsure = c.Request().Method == http.MethodPost
 	}
 	if isHTMX(c) {
@@ -28,34 +30,44 @@ func (s *Server) renderErrorView(c echo.Context, p problem) error {
 	return s.render(c, p.Status, views.ErrorPage(v))
 }
 
-// machinery are the fields of a form that no person typed.
-var machinery = []string{"action_id", "version", "epoch", "back"}
-
 // again repeats a failed request without JavaScript: a page by its address, a form with
 // all that was in it. Only forms with a one-time id are repeated: those count once. The
 // sign-in form has none, so no password comes back.
-func again(r *http.Request) *views.Again {
+func again(ctx context.Context, r *http.Request) *views.Again {
 	if r.Method != http.MethodPost {
 		return &views.Again{URL: r.URL.RequestURI()}
 	}
 	if !r.PostForm.Has("action_id") {
 		return nil
 	}
-	a := &views.Again{URL: r.URL.RequestURI(), Post: true}
-	names := make([]string, 0, len(r.PostForm))
-	for name := range r.PostForm {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	a := &views.Again{URL: r.URL.RequestURI(), Post: true, Typed: typed(ctx, r)}
+	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
 		for _, value := range r.PostForm[name] {
 			a.Hidden = append(a.Hidden, components.HiddenField{Name: name, Value: value})
-			if value != "" && !slices.Contains(machinery, name) {
-				a.Typed = append(a.Typed, components.Term{Label: name, Value: value})
-			}
 		}
 	}
 	return a
+}
+
+// words are the fields that people write into, in the order they are shown.
+var words = []string{"amount", "evidence", "reason", "note"}
+
+// typed is what a person wrote into a form.
+func typed(ctx context.Context, r *http.Request) (terms []components.Term) {
+	for _, name := range words {
+		if value := r.PostForm.Get(name); value != "" {
+			terms = append(terms, components.Term{Label: views.Opt(ctx, "shell.field.", name), Value: value, Copy: true})
+		}
+	}
+	return terms
+}
+
+// keptWords is what the form that is shown after a refusal has no fields for any more.
+func keptWords(ctx context.Context, r *http.Request, props components.ConfirmProps) []components.Term {
+	if r.Method != http.MethodPost || props.Reason != nil || len(props.Fields) > 0 {
+		return nil
+	}
+	return typed(ctx, r)
 }
 
 // cameFrom is the page of ours that the request came from, empty if none did. Browsers

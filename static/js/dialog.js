@@ -15,7 +15,8 @@
 
   // focusOn moves the focus to what a person has to see or do first.
   const focusOn = (part) => {
-    const first = part.querySelector("[data-autofocus], [role=alert], textarea, input:not([type=hidden]), select, h1");
+    const first = ["[data-autofocus]", "[role=alert]", "textarea, input:not([type=hidden]), select", "h1"]
+      .map((selector) => part.querySelector(selector)).find(Boolean);
     if (!first) return;
     if (!first.matches("textarea, input, select")) first.tabIndex = -1;
     first.focus();
@@ -100,7 +101,7 @@
     } catch {
       if (!old) toast(texts.offline, { retry });
       else {
-        const note = sentence(texts.unsure);
+        const note = sentence(texts.noAnswer + " " + texts.unsure);
         retryButton(note, retry);
         problem(note, old);
       }

@@ -67,7 +67,8 @@ func (b *Tab) Second() *Tab {
 	return openTab(b.t, ctx, b.base)
 }
 
-// Close closes the tab, as a person does.
+// Close closes the tab, as a person does. Closing one that Open made closes its Second
+// tabs too.
 func (b *Tab) Close() {
 	b.t.Helper()
 	require.NoError(b.t, chromedp.Cancel(b.ctx))
