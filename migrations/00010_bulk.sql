@@ -42,7 +42,7 @@ CREATE INDEX bulk_items_unchecked ON bulk_items (bulk_id, seq) WHERE expected = 
 
 -- Every filter of the lists is a range of an index, in the list's order.
 CREATE INDEX payments_provider_recent ON payments (provider, id DESC);
-CREATE INDEX payments_currency_recent ON payments (currency, status, id DESC);
+CREATE INDEX payments_currency_recent ON payments (currency, id DESC);
 CREATE INDEX payments_created ON payments (created_at DESC, id DESC);
 CREATE INDEX payments_reason ON payments (status_reason, id DESC) WHERE status_reason <> '';
 CREATE INDEX payments_email_folded ON payments ((lower(customer_email)) COLLATE "C") WHERE customer_email <> '';

@@ -53,7 +53,7 @@ func TestWebhookLogFiltersAndCounts(t *testing.T) {
 
 	counts, err := r.CountWebhooks(ctx, store.InboxFilter{State: "applied"})
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"": 3, "received": 0, "applied": 1, "ignored": 0, "unmatched": 1, "unparsed": 0, "rejected": 1}, counts)
+	require.Equal(t, map[string]int{"": 3, "received": 0, "applied": 1, "ignored": 0, "unmatched": 1, "unparsed": 0, "rejected": 1}, counts.ByState)
 
 	e, err := r.InboxEvent(ctx, rejected)
 	require.NoError(t, err)

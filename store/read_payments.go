@@ -20,9 +20,15 @@ type PaymentFilter struct {
 	Currency string
 	From     time.Time // created at or after
 	To       time.Time // created before
+	Reason   string    // the machine-readable reason of the status, whole
+	Order    string    // the beginning of an order reference
 	// Text is the beginning of an order reference, customer name or e-mail address,
 	// or a whole payment id or provider id.
 	Text string
+	// Known providers: a provider's id is looked up at each of them.
+	Known []string
+	// Min and Max bound the amount in minor units; they mean something with a Currency only.
+	Min, Max int64
 	// Amounts: any of these exact amounts. One typed number can mean several, as
 	// currencies differ in decimals.
 	Amounts []provider.Money
@@ -69,6 +75,18 @@ func (f PaymentFilter) where() *where {
 	if f.Currency != "" {
 		w.and("currency = ?", f.Currency)
 	}
+	if f.Reason != "" {
+		w.and("status_reason <> '' AND status_reason = ?", f.Reason)
+	}
+	if f.Order != "" {
+		w.and(beginsWith("order_ref"), f.Order, f.Order)
+	}
+	if f.Min > 0 {
+		w.and("amount >= ?", f.Min)
+	}
+	if f.Max > 0 {
+		w.and("amount <= ?", f.Max)
+	}
 	if !f.From.IsZero() {
 		w.and("created_at >= ?", f.From)
 	}
@@ -91,8 +109,21 @@ func (f PaymentFilter) whereText(w *where) {
 		w.and("id = ?", id)
 		return
 	}
-	p := likePrefix(f.Text)
-	w.and("(order_ref ILIKE ? OR customer_email ILIKE ? OR customer_name ILIKE ? OR provider_payment_id = ?)", p, p, p, f.Text)
+	// Every arm is a range of an index of its own.
+	t := f.Text
+	cond, args := "provider_payment_id = ?", []any{t, t, t, t, t, t, t}
+	if len(f.Known) > 0 {
+		cond, args = "provider_payment_id = ? AND provider = ANY(?)", append(args, f.Known)
+	}
+	w.and("("+beginsWith("order_ref")+" OR customer_email <> '' AND "+beginsWith("customer_email")+
+		" OR customer_name <> '' AND "+beginsWith("customer_name")+" OR "+cond+")", args...)
+}
+
+// beginsWith is the condition that a column begins with a text, whatever the case. It
+// takes the text twice and is a range of the index on the folded column.
+func beginsWith(column string) string {
+	folded := "lower(" + column + `) COLLATE "C"`
+	return "(" + folded + " >= lower(?) AND " + folded + " < lower(?) || chr(1114111))"
 }
 
 func splitMoney(ms []provider.Money) (amounts []int64, currencies []string) {
@@ -102,21 +133,42 @@ func splitMoney(ms []provider.Money) (amounts []int64, currencies []string) {
 	return amounts, currencies
 }
 
+// dated reports whether the list is a range of creation times; then it is in their
+// order, so that it begins at the range and not at the top of the table. Otherwise it is
+// in the order of ids, which are made in the same order.
+func (f PaymentFilter) dated() bool { return !f.From.IsZero() || !f.To.IsZero() }
+
+func (f PaymentFilter) order(direction string) string {
+	if f.dated() {
+		return "created_at " + direction + ", id " + direction
+	}
+	return "id " + direction
+}
+
+// beyond narrows to one side of a row.
+func (f PaymentFilter) beyond(w *where, side string, id uuid.UUID) {
+	if f.dated() {
+		w.and("(created_at, id) "+side+" ((SELECT created_at FROM payments WHERE id = ?), ?::uuid)", id, id)
+		return
+	}
+	w.and("id "+side+" ?", id)
+}
+
 // ListPayments reads one page, newest first.
 func (s *Store) ListPayments(ctx context.Context, f PaymentFilter, k Keyset) (PaymentPage, error) {
 	w, back := f.where(), k.Before != uuid.Nil
 	order := "DESC"
 	switch {
 	case back:
-		w.and("id > ?", k.Before)
+		f.beyond(w, ">", k.Before)
 		order = "ASC" // nearest newer rows first; turned round below
 	case k.After != uuid.Nil:
-		w.and("id < ?", k.After)
+		f.beyond(w, "<", k.After)
 	case k.Top != uuid.Nil:
-		w.and("id <= ?", k.Top)
+		f.beyond(w, "<=", k.Top)
 	}
-	sql := fmt.Sprintf("SELECT %s FROM payments %s ORDER BY id %s LIMIT %s",
-		paymentColumns, w, order, w.arg(k.limit()+1))
+	sql := fmt.Sprintf("SELECT %s FROM payments %s ORDER BY %s LIMIT %s",
+		paymentColumns, w, f.order(order), w.arg(k.limit()+1))
 	rows, err := s.pool.Query(ctx, sql, w.args...)
 	if err != nil {
 		return PaymentPage{}, fmt.Errorf("list payments: %w", err)
@@ -139,11 +191,49 @@ type PaymentCounts struct {
 	All      int
 	Review   int // any review reason, whatever the status
 	ByStatus map[Status]int
+	// AtLeast: only the newest CountCap rows were looked at, there are more, and each
+	// count but All may be higher.
+	AtLeast bool
 }
 
+// countPatience is how long counting may take. A list is worth showing without counts.
+const countPatience = "250ms"
+
 // CountPayments counts the list's tabs under the filter, ignoring its status and review.
+// The cost is bounded whatever the filter: by index ranges where there is one per status,
+// else by looking at the newest rows only. ByStatus is nil when even that took too long.
 func (s *Store) CountPayments(ctx context.Context, f PaymentFilter) (PaymentCounts, error) {
 	f.Status, f.Review = "", ""
+	count := s.countNewest
+	if f.plain() {
+		count = s.countEach
+	}
+	var c PaymentCounts
+	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
+		if _, err = tx.Exec(ctx, "SET LOCAL statement_timeout = '"+countPatience+"'"); err == nil {
+			c, err = count(ctx, tx, f)
+		}
+		return err
+	})
+	if sqlState(err) == codeCancelled && ctx.Err() == nil {
+		return PaymentCounts{}, nil
+	}
+	if err != nil {
+		return c, fmt.Errorf("count payments: %w", err)
+	}
+	return c, nil
+}
+
+// codeCancelled: a statement ran into its timeout.
+const codeCancelled = "57014"
+
+// plain reports whether each status has an index range under the filter.
+func (f PaymentFilter) plain() bool {
+	f.Provider, f.Known = "", nil
+	return len(f.where().conds) == 0
+}
+
+func (s *Store) countEach(ctx context.Context, tx pgx.Tx, f PaymentFilter) (PaymentCounts, error) {
 	w := f.where()
 	capped := func(cond string) string {
 		c := where{conds: append(slices.Clone(w.conds), cond)}
@@ -159,8 +249,8 @@ func (s *Store) CountPayments(ctx context.Context, f PaymentFilter) (PaymentCoun
 	for i := range counts {
 		dest = append(dest, &counts[i])
 	}
-	if err := s.pool.QueryRow(ctx, sql, w.args...).Scan(dest...); err != nil {
-		return c, fmt.Errorf("count payments: %w", err)
+	if err := tx.QueryRow(ctx, sql, w.args...).Scan(dest...); err != nil {
+		return c, err
 	}
 	for i, st := range Statuses {
 		c.ByStatus[st] = counts[i]
@@ -168,11 +258,35 @@ func (s *Store) CountPayments(ctx context.Context, f PaymentFilter) (PaymentCoun
 	return c, nil
 }
 
+func (s *Store) countNewest(ctx context.Context, tx pgx.Tx, f PaymentFilter) (PaymentCounts, error) {
+	w := f.where()
+	sql := fmt.Sprintf(`SELECT status, needs_review <> '{}', count(*) FROM
+		(SELECT status, needs_review FROM payments %s ORDER BY %s LIMIT %d) newest GROUP BY 1, 2`, w, f.order("DESC"), CountCap+1)
+	c := PaymentCounts{ByStatus: make(map[Status]int, len(Statuses))}
+	rows, err := tx.Query(ctx, sql, w.args...)
+	if err != nil {
+		return c, err
+	}
+	var st Status
+	var review bool
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&st, &review, &n}, func() error {
+		c.All += n
+		c.ByStatus[st] += n
+		if review {
+			c.Review += n
+		}
+		return nil
+	})
+	c.AtLeast = c.All > CountCap
+	return c, err
+}
+
 // CountNewer counts the payments under the filter that are newer than top, bounded by
 // CountCap+1.
 func (s *Store) CountNewer(ctx context.Context, f PaymentFilter, top uuid.UUID) (n int, err error) {
 	w := f.where()
-	w.and("id > ?", top)
+	f.beyond(w, ">", top)
 	sql := fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM payments %s LIMIT %d) x", w, CountCap+1)
 	if err := s.pool.QueryRow(ctx, sql, w.args...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count newer payments: %w", err)
@@ -180,14 +294,16 @@ func (s *Store) CountNewer(ctx context.Context, f PaymentFilter, top uuid.UUID) 
 	return n, nil
 }
 
-// Currencies lists the currencies of recent payments, for the filter's choices.
-func (s *Store) Currencies(ctx context.Context) ([]string, error) {
-	rows, err := s.pool.Query(ctx, `SELECT DISTINCT currency FROM
-		(SELECT currency FROM payments ORDER BY id DESC LIMIT 2000) recent ORDER BY 1`)
+// PaymentChoices lists the currencies and status reasons of recent payments, for the
+// filter's choices. Reasons that a person wrote are no choice.
+func (s *Store) PaymentChoices(ctx context.Context) (currencies, reasons []string, err error) {
+	err = s.pool.QueryRow(ctx, `WITH recent AS MATERIALIZED (SELECT currency, status_reason FROM payments ORDER BY id DESC LIMIT 2000)
+		SELECT coalesce((SELECT array_agg(DISTINCT currency) FROM recent), '{}'),
+			coalesce((SELECT array_agg(DISTINCT status_reason) FROM recent WHERE status_reason ~ '^[a-z0-9_]{1,60}$'), '{}')`).Scan(&currencies, &reasons)
 	if err != nil {
-		return nil, fmt.Errorf("currencies: %w", err)
+		return nil, nil, fmt.Errorf("payment choices: %w", err)
 	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	return currencies, reasons, nil
 }
 
 // StreamPayments calls fn with every payment under the filter, newest first, in keyset

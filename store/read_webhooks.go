@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,7 +67,10 @@ type InboxFilter struct {
 	Provider   string
 	Signature  string
 	Duplicated bool   // only events delivered more than once
+	Type       string // event type, whole
 	Text       string // event key, provider object id or our reference, whole
+	// Known providers: an event key is looked up at each of them.
+	Known []string
 }
 
 func (f InboxFilter) where() *where {
@@ -82,10 +87,34 @@ func (f InboxFilter) where() *where {
 	if f.Duplicated {
 		w.and("duplicates > 0")
 	}
-	if f.Text != "" {
-		w.and("(event_key = ? OR provider_object_id = ? OR reference = ? OR event_type = ?)", f.Text, f.Text, f.Text, f.Text)
+	if f.Type != "" {
+		w.and("event_type = ?", f.Type)
 	}
+	f.whereText(w)
 	return w
+}
+
+// whereText finds rows by an id in full. Each meaning of the text is a probe of an index;
+// what belongs to a payment is found through the payment.
+func (f InboxFilter) whereText(w *where) {
+	if f.Text == "" {
+		return
+	}
+	// The provider is part of every key; with the known ones named, each is one probe.
+	of, args := "", []any{}
+	if len(f.Known) > 0 {
+		of, args = "provider = ANY(?) AND ", []any{f.Known}
+	}
+	arms := []string{"SELECT id FROM webhook_events WHERE " + of + "event_key = ?",
+		"SELECT id FROM webhook_events WHERE payment_id IS NULL AND provider_object_id <> '' AND provider_object_id = ?",
+		"SELECT id FROM webhook_events WHERE state = 'unmatched' AND reference = ?",
+		"SELECT id FROM webhook_events WHERE payment_id = ANY(ARRAY(SELECT id FROM payments WHERE " + of + "provider_payment_id = ?))"}
+	all := append(slices.Clone(args), f.Text, f.Text, f.Text)
+	all = append(append(all, args...), f.Text)
+	if id, err := uuid.Parse(f.Text); err == nil {
+		arms, all = append(arms, "SELECT id FROM webhook_events WHERE payment_id = ?"), append(all, id)
+	}
+	w.and("id IN ("+strings.Join(arms, " UNION ALL ")+")", all...)
 }
 
 // ListWebhooks reads inbox rows newest first, older than before (0: from the top).
@@ -107,21 +136,77 @@ func (s *Store) ListWebhooks(ctx context.Context, f InboxFilter, before int64, l
 	return list, more, nil
 }
 
-// CountWebhooks counts inbox rows by state under the filter, ignoring its state, each
-// bounded by CountCap+1; the key "" holds all of them.
-func (s *Store) CountWebhooks(ctx context.Context, f InboxFilter) (map[string]int, error) {
-	counts := make(map[string]int, len(InboxStates)+1)
-	for _, state := range append([]string{""}, InboxStates...) {
-		f.State = state
-		w := f.where()
-		sql := fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM webhook_events %s LIMIT %d) x", w, CountCap+1)
-		var n int
-		if err := s.pool.QueryRow(ctx, sql, w.args...).Scan(&n); err != nil {
-			return nil, fmt.Errorf("count webhooks: %w", err)
+// InboxCounts holds bounded counts of the log's tabs.
+type InboxCounts struct {
+	ByState map[string]int // "" holds all; nil when counting took too long
+	AtLeast bool           // only the newest CountCap rows were looked at; see PaymentCounts
+}
+
+// CountWebhooks counts inbox rows by state under the filter, ignoring its state. Its
+// cost is bounded as that of CountPayments.
+func (s *Store) CountWebhooks(ctx context.Context, f InboxFilter) (c InboxCounts, err error) {
+	f.State = ""
+	plain := f
+	plain.Provider, plain.Known = "", nil
+	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
+		if _, err = tx.Exec(ctx, "SET LOCAL statement_timeout = '"+countPatience+"'"); err != nil {
+			return err
 		}
-		counts[state] = n
+		if len(plain.where().conds) == 0 {
+			c, err = countEachState(ctx, tx, f)
+		} else {
+			c, err = countNewestStates(ctx, tx, f)
+		}
+		return err
+	})
+	if sqlState(err) == codeCancelled && ctx.Err() == nil {
+		return InboxCounts{}, nil
 	}
-	return counts, nil
+	if err != nil {
+		return InboxCounts{}, fmt.Errorf("count webhooks: %w", err)
+	}
+	return c, nil
+}
+
+func countEachState(ctx context.Context, tx pgx.Tx, f InboxFilter) (InboxCounts, error) {
+	c := InboxCounts{ByState: make(map[string]int, len(InboxStates)+1)}
+	states := append([]string{""}, InboxStates...)
+	w := f.where()
+	parts, counts, dest := make([]string, len(states)), make([]int, len(states)), make([]any, len(states))
+	for i, state := range states {
+		one := where{conds: w.conds}
+		if state != "" {
+			one.conds = append(slices.Clone(w.conds), "state = '"+state+"'")
+		}
+		parts[i] = fmt.Sprintf("(SELECT count(*) FROM (SELECT 1 FROM webhook_events %s LIMIT %d) x)", one.String(), CountCap+1)
+		dest[i] = &counts[i]
+	}
+	if err := tx.QueryRow(ctx, "SELECT "+strings.Join(parts, ", "), w.args...).Scan(dest...); err != nil {
+		return c, err
+	}
+	for i, state := range states {
+		c.ByState[state] = counts[i]
+	}
+	return c, nil
+}
+
+func countNewestStates(ctx context.Context, tx pgx.Tx, f InboxFilter) (InboxCounts, error) {
+	w := f.where()
+	c := InboxCounts{ByState: make(map[string]int, len(InboxStates)+1)}
+	rows, err := tx.Query(ctx, fmt.Sprintf(`SELECT state, count(*) FROM
+		(SELECT state FROM webhook_events %s ORDER BY id DESC LIMIT %d) newest GROUP BY 1`, w, CountCap+1), w.args...)
+	if err != nil {
+		return c, err
+	}
+	var state string
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&state, &n}, func() error {
+		c.ByState[state] = n
+		c.ByState[""] += n
+		return nil
+	})
+	c.AtLeast = c.ByState[""] > CountCap
+	return c, err
 }
 
 // InboxEvent reads one inbox row with its raw body and headers. ErrNotFound.
@@ -149,4 +234,41 @@ func (s *Store) WebhookEffects(ctx context.Context, e InboxEvent) ([]TimelineEve
 		return nil, fmt.Errorf("webhook effects: %w", err)
 	}
 	return pgx.CollectRows(rows, scanTimeline)
+}
+
+// Silence is a provider that used to send events, takes charges and sends none.
+type Silence struct {
+	Provider string
+	Last     time.Time // its last event
+}
+
+// WebhookSilences reads which providers are silent now: those whose alarm was raised
+// about the last event they sent.
+func (s *Store) WebhookSilences(ctx context.Context) ([]Silence, error) {
+	rows, err := s.pool.Query(ctx, `SELECT p.provider, p.last_webhook_at FROM provider_state p
+		JOIN alerts a ON a.dedupe_key = 'webhook_silence:' || p.provider || ':' || (extract(epoch FROM p.last_webhook_at) * 1000000)::bigint
+		WHERE p.last_webhook_at IS NOT NULL ORDER BY p.provider`)
+	if err != nil {
+		return nil, fmt.Errorf("webhook silences: %w", err)
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (x Silence, err error) { return x, row.Scan(&x.Provider, &x.Last) })
+}
+
+// RelatedWebhooks reads other deliveries about the same thing: of the same payment, or,
+// while nothing is linked, of the same object at the provider. Newest first.
+func (s *Store) RelatedWebhooks(ctx context.Context, e InboxEvent, limit int) ([]InboxEvent, error) {
+	sql := "SELECT " + inboxColumns + ` FROM webhook_events
+		WHERE payment_id IS NULL AND provider_object_id <> '' AND provider_object_id = $1 AND provider = $4 AND id <> $2 ORDER BY id DESC LIMIT $3`
+	args := []any{e.ObjectID, e.ID, limit, e.Provider}
+	if e.PaymentID != nil {
+		sql = "SELECT " + inboxColumns + ` FROM webhook_events WHERE payment_id = $1 AND id <> $2 ORDER BY id DESC LIMIT $3`
+		args = []any{*e.PaymentID, e.ID, limit}
+	} else if e.ObjectID == "" {
+		return nil, nil
+	}
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("related webhooks: %w", err)
+	}
+	return pgx.CollectRows(rows, scanInbox)
 }

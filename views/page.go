@@ -82,7 +82,7 @@ var navLabels = map[string]string{
 }
 
 // scripts run on every page, in this order; live.js comes last, where something is live.
-var scripts = []string{"app.js", "dialog.js", "keys.js", "morph.js", "arm.js"}
+var scripts = []string{"app.js", "dialog.js", "keys.js", "morph.js", "arm.js", "bulk.js"}
 
 // navKeys are the letters that go to a nav item after g; items without one are reached
 // with the mouse or Tab.

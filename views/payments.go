@@ -30,7 +30,8 @@ type PaymentRow struct {
 // PaymentFilter holds the filter form as typed, and its choices.
 type PaymentFilter struct {
 	Status, Review, Provider, Currency, From, To, Text, Amount string
-	Providers, Currencies, Reviews                             []string
+	Order, Reason, Min, Max                                    string
+	Providers, Currencies, Reviews, Reasons                    []string
 	Errors                                                     map[string]string // field → what is wrong, translated
 	Active                                                     bool              // anything beyond the status tab is set
 }
@@ -42,6 +43,7 @@ type PaymentsView struct {
 	Filter PaymentFilter
 	Export templ.SafeURL
 	Clear  templ.SafeURL
+	Bulk   BulkBar
 	List   PaymentListView
 }
 
@@ -99,9 +101,24 @@ func reviewOptions(ctx context.Context, reasons []string) []components.Option {
 	return out
 }
 
+func reasonOptions(ctx context.Context, reasons []string) []components.Option {
+	out := []components.Option{{Value: "", Label: T(ctx, "ui.any")}}
+	for _, r := range reasons {
+		out = append(out, components.Option{Value: r, Label: Opt(ctx, "reason.", r)})
+	}
+	return out
+}
+
+// rare reports whether a filter that is folded away by default is set or wrong.
+func (f PaymentFilter) rare() bool {
+	wrong := f.Errors["min"] + f.Errors["max"] + f.Errors["order"] + f.Errors["reason"] + f.Errors["from"] + f.Errors["to"]
+	return f.Order+f.Reason+f.Min+f.Max+f.From+f.To+wrong != ""
+}
+
 func filterErrors(f PaymentFilter) []components.FieldError {
 	var out []components.FieldError
-	for _, field := range []string{"status", "review", "provider", "currency", "from", "to", "text", "amount", "after"} {
+	for _, field := range []string{"status", "review", "provider", "currency", "from", "to", "text", "amount",
+		"order", "reason", "min", "max", "after"} {
 		if msg := f.Errors[field]; msg != "" {
 			out = append(out, components.FieldError{FieldID: "f-" + field, Text: msg})
 		}

@@ -27,6 +27,7 @@ type WebhookRow struct {
 // WebhookFilter holds the log's filter form as typed, and its choices.
 type WebhookFilter struct {
 	State, Provider, Signature, Text string
+	Type                             string
 	Duplicates                       bool
 	Providers, Signatures            []string
 	Active                           bool
@@ -38,7 +39,16 @@ type WebhooksView struct {
 	Tabs   TabsView
 	Filter WebhookFilter
 	Clear  string
-	List   WebhookListView
+	// Silences are the providers that used to send events and take charges without.
+	Silences []WebhookSilence
+	Bulk     BulkBar
+	List     WebhookListView
+}
+
+// WebhookSilence is a provider that sends no events any more.
+type WebhookSilence struct {
+	Provider string
+	Last     time.Time
 }
 
 // WebhookListView is the part of the log that moves by itself.
@@ -63,7 +73,12 @@ type WebhookView struct {
 	BodyCut     bool
 	Effects     []PaymentMoment
 	Reapply     *ActionLink // nil: nothing to apply
+	Steps       []WebhookStep
+	Others      []WebhookRow // other deliveries about the same thing
 }
+
+// WebhookStep is a status the event moved: before → after.
+type WebhookStep struct{ Label, From, To string }
 
 // Header is one stored request header.
 type Header struct{ Name, Value string }

@@ -36,6 +36,7 @@ func registerConsoleB(s *Server) {
 	operator.POST(views.PathPayments+"/:id/resolve", s.postResolve)
 	s.registerRefunds(operator)
 	s.registerCaptures(operator)
+	s.registerBulk(operator)
 	s.registerNotes(operator)
 	s.console.GET(views.PathQueue, s.workQueuePage)
 	s.console.GET(views.PathWebhooks, s.webhookLogPage)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -36,6 +37,8 @@ func (s *Server) readPaymentQuery(ctx context.Context, q url.Values) paymentQuer
 	f := views.PaymentFilter{Status: q.Get("status"), Review: q.Get("review"), Provider: q.Get("provider"),
 		Currency: strings.ToUpper(strings.TrimSpace(q.Get("currency"))), From: q.Get("from"), To: q.Get("to"),
 		Text: strings.TrimSpace(q.Get("text")), Amount: strings.TrimSpace(q.Get("amount")),
+		Order: strings.TrimSpace(q.Get("order")), Reason: q.Get("reason"),
+		Min: strings.TrimSpace(q.Get("min")), Max: strings.TrimSpace(q.Get("max")),
 		Providers: s.providerNames(), Reviews: reviewReasons, Errors: map[string]string{}}
 	r := paymentQuery{page: store.Keyset{Limit: rowsPerPage}}
 	bad := func(field, id string) { f.Errors[field] = views.T(ctx, id) }
@@ -55,6 +58,14 @@ func (s *Server) readPaymentQuery(ctx context.Context, q url.Values) paymentQuer
 	if r.filter.Text = f.Text; tooLong(f.Text) {
 		bad("text", "payments.bad.text")
 	}
+	if r.filter.Order = f.Order; tooLong(f.Order) {
+		bad("order", "payments.bad.text")
+	}
+	if r.filter.Reason = f.Reason; tooLong(f.Reason) {
+		bad("reason", "payments.bad.text")
+	}
+	r.filter.Known = f.Providers
+	readRange(f, &r.filter, bad)
 	if f.Amount != "" {
 		if r.filter.Amounts = parseMoney(f.Amount, f.Currency); len(r.filter.Amounts) == 0 {
 			bad("amount", "payments.bad.amount")
@@ -62,9 +73,35 @@ func (s *Server) readPaymentQuery(ctx context.Context, q url.Values) paymentQuer
 	}
 	readDates(ctx, f, &r.filter, bad)
 	readKeyset(q, &r.page, bad)
-	f.Active = f.Provider+f.Currency+f.From+f.To+f.Text+f.Amount+f.Review != ""
+	f.Active = f.Provider+f.Currency+f.From+f.To+f.Text+f.Amount+f.Review+f.Order+f.Reason+f.Min+f.Max != ""
 	r.form, r.values = f, filterValues(f)
 	return r
+}
+
+// readRange reads the least and the most an amount may be, in the chosen currency:
+// across currencies such a range means nothing.
+func readRange(f views.PaymentFilter, out *store.PaymentFilter, bad func(field, id string)) {
+	for _, end := range []struct {
+		field, typed string
+		to           *int64
+	}{{"min", f.Min, &out.Min}, {"max", f.Max, &out.Max}} {
+		if end.typed == "" {
+			continue
+		}
+		if f.Currency == "" {
+			bad("currency", "payments.bad.range_currency")
+			return
+		}
+		found := parseMoney(end.typed, f.Currency)
+		if len(found) != 1 || found[0].Currency != f.Currency {
+			bad(end.field, "payments.bad.amount")
+			continue
+		}
+		*end.to = found[0].Amount
+	}
+	if out.Min > 0 && out.Max > 0 && out.Max < out.Min {
+		bad("max", "payments.bad.amounts")
+	}
 }
 
 // readDates reads whole days in the reader's zone; the end day is included.
@@ -106,7 +143,8 @@ func readKeyset(q url.Values, k *store.Keyset, bad func(field, id string)) {
 func filterValues(f views.PaymentFilter) url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{"status": f.Status, "review": f.Review, "provider": f.Provider,
-		"currency": f.Currency, "from": f.From, "to": f.To, "text": f.Text, "amount": f.Amount} {
+		"currency": f.Currency, "from": f.From, "to": f.To, "text": f.Text, "amount": f.Amount,
+		"order": f.Order, "reason": f.Reason, "min": f.Min, "max": f.Max} {
 		if value != "" {
 			v.Set(name, value)
 		}
@@ -158,16 +196,35 @@ func (s *Server) listPaymentsPage(c echo.Context) error {
 	if v.Tabs, err = s.paymentTabs(ctx, q, rev); err != nil {
 		return err
 	}
-	if v.Filter.Currencies, err = s.cfg.Store.Currencies(ctx); err != nil {
+	if v.Filter.Currencies, v.Filter.Reasons, err = s.cfg.Store.PaymentChoices(ctx); err != nil {
 		return err
 	}
-	if q.form.Currency != "" && !slices.Contains(v.Filter.Currencies, q.form.Currency) {
-		v.Filter.Currencies = append(v.Filter.Currencies, q.form.Currency)
-	}
+	v.Filter.Currencies = including(v.Filter.Currencies, q.form.Currency)
+	v.Filter.Reasons = including(v.Filter.Reasons, q.form.Reason)
+	v.Bulk = views.BulkBar{Action: views.PathPayments + "/bulk", Filter: hiddenFields(q.values), Recent: views.PathBulk, Max: store.BulkMax,
+		Selected: views.T(ctx, "bulk.ask_selected"), All: views.T(ctx, "bulk.ask_all")}
 	if v.List, err = s.paymentList(ctx, q, rev); err != nil {
 		return err
 	}
 	return s.render(c, http.StatusOK, views.Payments(v))
+}
+
+// including is choices with the one that is chosen.
+func including(choices []string, chosen string) []string {
+	if chosen == "" || slices.Contains(choices, chosen) {
+		return choices
+	}
+	return append(choices, chosen)
+}
+
+// hiddenFields carries a filter in a form, in a stable order.
+func hiddenFields(v url.Values) (out []components.HiddenField) {
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		for _, value := range v[name] {
+			out = append(out, components.HiddenField{Name: name, Value: value})
+		}
+	}
+	return out
 }
 
 // paymentsTabs answers the live tabs.
@@ -199,7 +256,11 @@ func paymentTabs(ctx context.Context, q paymentQuery, counts store.PaymentCounts
 		if counts.ByStatus == nil {
 			return ""
 		}
-		return messages.Bounded(ctx, int64(min(n, store.CountCap+1)), store.CountCap)
+		text := messages.Bounded(ctx, int64(min(n, store.CountCap+1)), store.CountCap)
+		if counts.AtLeast && n <= store.CountCap {
+			text += "+"
+		}
+		return text
 	}
 	tabs := []components.Tab{{Label: views.T(ctx, "payments.tab.all"), Href: address(views.PathPayments, base),
 		Count: count(counts.All), Current: q.form.Status == "" && q.form.Review == ""}}

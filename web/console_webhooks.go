@@ -35,7 +35,7 @@ type inboxQuery struct {
 // readInboxQuery reads the log's filters. An unreadable one is refused (422).
 func (s *Server) readInboxQuery(q url.Values) (inboxQuery, error) {
 	f := views.WebhookFilter{State: q.Get("state"), Provider: q.Get("provider"), Signature: q.Get("signature"),
-		Text: strings.TrimSpace(q.Get("text")), Duplicates: q.Get("repeats") == "1",
+		Text: strings.TrimSpace(q.Get("text")), Type: strings.TrimSpace(q.Get("type")), Duplicates: q.Get("repeats") == "1",
 		Providers: s.providerNames(), Signatures: signatureVerdicts}
 	var bad fieldErrors
 	refuse := func(field, value string, allowed []string) {
@@ -49,6 +49,9 @@ func (s *Server) readInboxQuery(q url.Values) (inboxQuery, error) {
 	if tooLong(f.Text) {
 		bad = append(bad, fieldError{"text", "is longer than 200 characters"})
 	}
+	if tooLong(f.Type) {
+		bad = append(bad, fieldError{"type", "is longer than 200 characters"})
+	}
 	before, err := pageNumber(q.Get("before"))
 	if err != nil {
 		bad = append(bad, fieldError{"before", "is not a page"})
@@ -56,16 +59,17 @@ func (s *Server) readInboxQuery(q url.Values) (inboxQuery, error) {
 	if len(bad) > 0 {
 		return inboxQuery{}, bad
 	}
-	f.Active = f.Provider+f.Signature+f.Text != "" || f.Duplicates
+	f.Active = f.Provider+f.Signature+f.Text+f.Type != "" || f.Duplicates
 	values := url.Values{}
-	for name, v := range map[string]string{"state": f.State, "provider": f.Provider, "signature": f.Signature, "text": f.Text} {
+	for name, v := range map[string]string{"state": f.State, "provider": f.Provider, "signature": f.Signature, "text": f.Text,
+		"type": f.Type} {
 		values = with(values, name, v)
 	}
 	if f.Duplicates {
 		values.Set("repeats", "1")
 	}
 	return inboxQuery{form: f, before: before, values: values, filter: store.InboxFilter{State: f.State,
-		Provider: f.Provider, Signature: f.Signature, Text: f.Text, Duplicated: f.Duplicates}}, nil
+		Provider: f.Provider, Signature: f.Signature, Text: f.Text, Type: f.Type, Duplicated: f.Duplicates, Known: f.Providers}}, nil
 }
 
 // pageNumber reads a keyset of numbered rows; empty is the top.
@@ -106,8 +110,14 @@ func (s *Server) webhookLogPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	silences, err := s.cfg.Store.WebhookSilences(ctx)
+	if err != nil {
+		return err
+	}
+	bar := views.BulkBar{Action: views.PathWebhooks + "/bulk", Filter: hiddenFields(q.values), Recent: views.PathBulk, Max: store.BulkMax,
+		Selected: views.T(ctx, "bulk.reapply_selected"), All: views.T(ctx, "bulk.reapply_all"), Needs: s.needsOperator(c)}
 	return s.render(c, http.StatusOK, views.Webhooks(views.WebhooksView{
-		Page: s.page(c, "webhooks", views.T(ctx, "webhooks.title")), Tabs: tabs, Filter: q.form,
+		Page: s.page(c, "webhooks", views.T(ctx, "webhooks.title")), Tabs: tabs, Filter: q.form, Silences: silenceViews(silences), Bulk: bar,
 		Clear: string(address(views.PathWebhooks, with(nil, "state", q.form.State))), List: list}))
 }
 
@@ -129,14 +139,31 @@ func (s *Server) webhookTabs(ctx context.Context, q inboxQuery, rev string) (vie
 		Topic: store.TopicWebhooks, URL: string(address(views.PathWebhooks+"/tabs", q.values)), Rev: rev}}, err
 }
 
-func webhookTabs(ctx context.Context, q inboxQuery, counts map[string]int) []components.Tab {
+func webhookTabs(ctx context.Context, q inboxQuery, counts store.InboxCounts) []components.Tab {
+	count := func(state string) string {
+		if counts.ByState == nil {
+			return ""
+		}
+		text := messages.Bounded(ctx, int64(counts.ByState[state]), store.CountCap)
+		if counts.AtLeast && counts.ByState[state] <= store.CountCap {
+			text += "+"
+		}
+		return text
+	}
 	tabs := []components.Tab{{Label: views.T(ctx, "webhooks.tab.all"), Current: q.form.State == "",
-		Href: address(views.PathWebhooks, with(q.values, "state", "")), Count: messages.Bounded(ctx, int64(counts[""]), store.CountCap)}}
+		Href: address(views.PathWebhooks, with(q.values, "state", "")), Count: count("")}}
 	for _, st := range store.InboxStates {
 		tabs = append(tabs, components.Tab{Label: views.Opt(ctx, "webhook.state.", st), Current: q.form.State == st,
-			Href: address(views.PathWebhooks, with(q.values, "state", st)), Count: messages.Bounded(ctx, int64(counts[st]), store.CountCap)})
+			Href: address(views.PathWebhooks, with(q.values, "state", st)), Count: count(st)})
 	}
 	return tabs
+}
+
+func silenceViews(silences []store.Silence) (out []views.WebhookSilence) {
+	for _, x := range silences {
+		out = append(out, views.WebhookSilence{Provider: x.Provider, Last: x.Last})
+	}
+	return out
 }
 
 func (s *Server) webhookList(ctx context.Context, q inboxQuery, live components.LiveRegion) (views.WebhookListView, error) {
@@ -175,6 +202,9 @@ func (s *Server) inboxParam(c echo.Context) (store.InboxEvent, error) {
 	return s.cfg.Store.InboxEvent(c.Request().Context(), id)
 }
 
+// relatedEvents is how many other deliveries about the same thing a page shows.
+const relatedEvents = 20
+
 // webhookPage answers one event in full.
 func (s *Server) webhookPage(c echo.Context) error {
 	e, err := s.inboxParam(c)
@@ -191,6 +221,16 @@ func (s *Server) webhookPage(c echo.Context) error {
 		LastAt: e.LastDeliveryAt, Headers: shownHeaders(e.Headers), Body: pretty(provider.Redact(e.Raw)), BodyCut: len(e.Raw) > shownBody}
 	for _, ev := range effects {
 		v.Effects = append(v.Effects, moment(ev, nil, nil))
+		if ev.FromStatus != ev.ToStatus {
+			v.Steps = append(v.Steps, views.WebhookStep{Label: views.T(ctx, "webhook.step"), From: string(ev.FromStatus), To: string(ev.ToStatus)})
+		}
+	}
+	others, err := s.cfg.Store.RelatedWebhooks(ctx, e, relatedEvents)
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		v.Others = append(v.Others, webhookRow(o))
 	}
 	if reappliable(e) {
 		v.Reapply = &views.ActionLink{Label: "webhook.act.reapply", Href: views.WebhookPath(e.ID) + "/reapply", Icon: "refresh", Needs: s.needsOperator(c)}
@@ -243,24 +283,51 @@ func (s *Server) renderReapply(c echo.Context, status int, e store.InboxEvent) e
 			{Label: views.T(ctx, "webhook.type"), Value: e.EventType},
 			{Label: views.T(ctx, "webhooks.col.provider"), Value: e.Provider},
 			{Label: views.T(ctx, "act.now"), Value: views.Opt(ctx, "webhook.state.", e.State)}},
-		Consequences: reapplyConsequences(ctx, e),
-		Action:       templ.SafeURL(path + "/reapply"), Cancel: templ.SafeURL(path), ActionID: newActionID(),
+		Action: templ.SafeURL(path + "/reapply"), Cancel: templ.SafeURL(path), ActionID: newActionID(),
 		Submit: views.T(ctx, "webhook.reapply.submit")}
-	if !reappliable(e) {
-		props.Blocked, props.Lead, props.Consequences = views.T(ctx, "webhook.reapply.blocked"), "", nil
+	if reappliable(e) {
+		var err error
+		if props.Consequences, props.Blocked, err = s.reapplyConsequences(ctx, e); err != nil {
+			return err
+		}
+	} else {
+		props.Blocked, props.Lead = views.T(ctx, "webhook.reapply.blocked"), ""
 	}
 	return s.renderConfirm(c, status, "webhooks", props.Title, props)
 }
 
-func reapplyConsequences(ctx context.Context, e store.InboxEvent) []components.Consequence {
-	if e.State == "applied" {
-		return []components.Consequence{{Text: views.T(ctx, "webhook.reapply.applied")}}
+// reapplyConsequences says what processing an event again would change, by doing it and
+// rolling it back. blocked: nothing can be foretold, so nothing may be done.
+func (s *Server) reapplyConsequences(ctx context.Context, e store.InboxEvent) (out []components.Consequence, blocked string, err error) {
+	a, ok := s.cfg.Registry.Get(e.Provider)
+	if !ok {
+		return nil, views.T(ctx, "bulk.skip.no_provider"), nil
 	}
-	out := []components.Consequence{{Text: views.T(ctx, "webhook.reapply.one")}}
+	r, err := s.cfg.Store.DryRunWebhook(ctx, e.ID, a.Parse)
+	if store.IsContention(err) {
+		return nil, views.T(ctx, "webhook.reapply.busy"), nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if e.State == "applied" {
+		return []components.Consequence{{Text: views.T(ctx, "webhook.reapply.applied")}}, "", nil
+	}
+	out = []components.Consequence{{Text: views.T(ctx, "webhook.reapply.one")}, {Text: views.T(ctx, "webhook.reapply.dry")}}
+	switch words := expectWords(ctx, r); {
+	case r.Outcome == store.OutcomeUnreadable:
+		out = append(out, components.Consequence{Text: views.T(ctx, "webhook.reapply.unreadable", "Reason", r.Reason), Tone: components.ToneWarn})
+	case len(words) == 0:
+		out = append(out, components.Consequence{Text: views.T(ctx, "webhook.reapply.no_change")})
+	default:
+		for _, text := range words {
+			out = append(out, components.Consequence{Text: text})
+		}
+	}
 	if e.State == "unmatched" {
 		out = append(out, components.Consequence{Text: views.T(ctx, "webhook.reapply.unmatched", "Tries", messages.Num(ctx, int64(e.Tries)))})
 	}
-	return out
+	return out, "", nil
 }
 
 // postReapply applies the event again, once per action id.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"fusebox/breaker"
 	"fusebox/provider"
 	"fusebox/store"
 	"fusebox/views"
@@ -47,3 +48,45 @@ func asReplay(ctx context.Context, p store.Payment, props components.ConfirmProp
 	}
 	return props
 }
+
+// askable is how many of a provider's payments a bulk can ask about, and why not the
+// others: nobody can be asked, or only by sending a charge's own bytes again.
+func (s *Server) askable(f store.BulkForecast) (n int, why string) {
+	a, ok := s.cfg.Registry.Get(f.Provider)
+	if _, configured := s.settings(f.Provider); !ok || !configured {
+		return 0, store.SkipNoProvider
+	}
+	caps := a.Capabilities()
+	n = f.WithID
+	if caps.Has(provider.ByReference) || caps.Has(provider.ByKey) {
+		n = f.Rest
+	}
+	if !caps.CanAsk() {
+		n = 0
+	}
+	if caps.CanReplay() {
+		return n, store.SkipResend
+	}
+	return n, store.SkipNoWay
+}
+
+// bulkRequests is the most requests a bulk makes at a provider for n payments.
+func (s *Server) bulkRequests(f store.BulkForecast, n int) int {
+	a, ok := s.cfg.Registry.Get(f.Provider)
+	if !ok || n == 0 {
+		return 0
+	}
+	requests, caps := 0, a.Capabilities()
+	for _, w := range []provider.Way{provider.ByReference, provider.ByKey} {
+		if caps.Has(w) {
+			requests += triesPerWay * n
+		}
+	}
+	if caps.Has(provider.ByID) {
+		requests += triesPerWay * min(f.WithID, n)
+	}
+	return requests
+}
+
+// statusKey is the circuit of a provider's lookups.
+func statusKey(name string) breaker.Key { return breaker.Key{Name: name, Class: "status"} }
