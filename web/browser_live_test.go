@@ -104,7 +104,22 @@ func TestBrowserLiveKeepsWhatAPersonDoes(t *testing.T) {
 	require.True(t, browsertest.Eval[bool](b, `kept.details > 0 && document.querySelectorAll("main details[open]").length === kept.details`), "open details")
 	require.InDelta(t, 240, browsertest.Eval[float64](b, `scrollY`), 1)
 
+	// On a list: a ticked row, a filter half typed, with the caret in the middle of it.
+	b.Open("/payments")
+	isLive(b)
+	b.Click("main tbody tr:first-child input[type=checkbox]")
+	b.Type("main form.filters input[name=text]", "half ty")
+	browsertest.Eval[bool](b, `(() => { document.querySelector("main form.filters input[name=text]").setSelectionRange(2, 4); return true; })()`)
+	for range 10 {
+		refresh()
+	}
+	require.True(t, browsertest.Eval[bool](b, `document.querySelector("main tbody tr:first-child input[type=checkbox]").checked`), "the selection of rows")
+	require.True(t, browsertest.Eval[bool](b, `(() => { const q = document.querySelector("main form.filters input[name=text]");
+		return q === document.activeElement && q.value === "half ty" && q.selectionStart === 2 && q.selectionEnd === 4; })()`))
+
 	// In the dialog: a half-typed reason, with the caret in the middle of it.
+	b.Open(path)
+	isLive(b)
 	b.Click("a[href$='/resolve?to=succeeded']")
 	b.Wait("dialog[open] #reason")
 	b.Type("dialog[open] #reason", "Seen at the pro")
@@ -151,6 +166,7 @@ func TestBrowserLivePill(t *testing.T) {
 	b.Sees(5*time.Second, ".stale-note", "out of date")
 	b.Click("a[href$='/reconcile']")
 	require.False(t, browsertest.Eval[bool](b, `!!document.querySelector("dialog[open]")`), "and it does nothing")
+	b.Sees(5*time.Second, "#toasts", "out of date")
 	browsertest.Axe(t, b)
 
 	broken.heal()

@@ -153,10 +153,10 @@
   window.fusebox.release = release;
   window.addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach(release));
 
-  // ---- htmx answers that are not pages: it drops error bodies on its own. Live regions
-  // look after themselves (live.js).
-  const mine = (e) => !(e.detail.elt && e.detail.elt.matches("[data-live]"));
-  const again = (elt) => () => elt.isConnected && elt.click && elt.click();
+  // ---- htmx answers that are not pages: it drops error bodies on its own. What nobody
+  // pressed fails in silence here; live regions look after themselves (live.js).
+  const mine = (e) => e.detail.elt && e.detail.elt.matches("a, button, form, input, select");
+  const again = (elt) => () => elt.isConnected && (elt.requestSubmit ? elt.requestSubmit() : elt.click());
   document.addEventListener("htmx:beforeOnLoad", (e) => {
     if (e.detail.xhr.status !== 401) return;
     e.preventDefault(); // htmx would leave at once, with what was typed

@@ -2,8 +2,9 @@
 // While the page is stale nothing that changes something may be pressed, and each such
 // button says why, to the eye and to a screen reader. live.js says when.
 (() => {
-  const { texts, announce } = window.fusebox;
-  const MUTATES = "[data-mutates], main form[method=post] button:not([type=button]), dialog form[method=post] button:not([type=button])";
+  const { texts, toast } = window.fusebox;
+  // What is marked, every way to a confirm page, and every form that posts.
+  const MUTATES = "[data-mutates], a[data-dialog], main form[method=post] button:not([type=button]), #dialog form[method=post] button:not([type=button])";
   const WHY = "stale-why"; // the sentence all of them are described by
   let stale = false;
 
@@ -28,7 +29,8 @@
     el.title = texts.disarmed;
   };
   const note = (el) => {
-    const place = el.closest("form, .form-actions, .head-actions, td, li") || el.parentElement;
+    if (el.closest("table")) return; // a sentence in every row would hide the rows
+    const place = el.closest("form, .form-actions, .head-actions, li") || el.parentElement;
     if (place.querySelector(".stale-note")) return;
     const words = document.createElement("span");
     words.className = "stale-note";
@@ -52,7 +54,9 @@
       delete el.dataset.disarmed;
       delete el.dataset.title;
     }
-    for (const words of document.querySelectorAll(".stale-note")) words.remove();
+    for (const words of document.querySelectorAll(".stale-note, .toast")) {
+      if (words.matches(".stale-note") || words.dataset.message === texts.disarmed) words.remove();
+    }
   };
 
   const refuse = (e) => {
@@ -61,7 +65,7 @@
     if (!pressed && !form) return;
     e.preventDefault();
     e.stopImmediatePropagation();
-    announce(texts.disarmed);
+    toast(texts.disarmed);
   };
   window.addEventListener("click", refuse, true); // before everybody else
   window.addEventListener("submit", refuse, true);

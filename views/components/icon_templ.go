@@ -79,7 +79,7 @@ func Icon(name string) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		case "status-unknown":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<path d=\"M8 .8L15.2 8 8 15.2.8 8z\" fill=\"currentColor\" stroke=\"none\"></path> <path d=\"M6.2 6.4c0-1 .8-1.7 1.8-1.7s1.8.7 1.8 1.6c0 1.2-1.8 1.3-1.8 2.7M8 11v.1\" class=\"knock\" stroke-width=\"1.6\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<rect x=\"1\" y=\"1\" width=\"14\" height=\"14\" rx=\"3\" fill=\"currentColor\" stroke=\"none\"></rect> <path d=\"M5.7 6.1c0-1.3 1-2.2 2.3-2.2s2.3.9 2.3 2.1c0 1.7-2.3 1.7-2.3 3.4M8 12v.1\" class=\"knock\" stroke-width=\"1.75\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
