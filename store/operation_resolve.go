@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"fusebox/provider"
 )
 
 // ResolveOperationParams of ResolveOperation.
@@ -23,7 +25,7 @@ type ResolveOperationParams struct {
 }
 
 // ResolveOperation settles an unknown or needs-review operation on a person's word, as
-// Resolve does a payment. To is the status it is in, which clears its review reasons,
+// Resolve does a payment; a capture or void that was made takes its payment along. To is the status it is in, which clears its review reasons,
 // or for an unknown one succeeded or failed. With wallet_short the wallet is asked
 // again first. Errors: *ConflictError, ErrNotAllowed, ErrNotFound, ErrInsufficient (the
 // wallet is still short, and WaiveWallet was not said); after any of them nothing is
@@ -51,13 +53,32 @@ func (s *Store) ResolveOperation(ctx context.Context, r ResolveOperationParams) 
 				return err
 			}
 		}
-		out, err = s.applyOperation(ctx, tx, pay, op, c)
-		return err
+		if out, err = s.applyOperation(ctx, tx, pay, op, c); err != nil || op.refund() || r.To != Succeeded || op.Status == Succeeded {
+			return err
+		}
+		return s.resolveHeld(ctx, tx, op, r)
 	})
 	if err != nil {
 		return Operation{}, err
 	}
 	return out, nil
+}
+
+// resolveHeld moves the payment with a capture or void that a person says was made:
+// both show in the charge, so it cannot stay as it was. One that was not made leaves the
+// money held, to be captured or let go by another.
+func (s *Store) resolveHeld(ctx context.Context, tx pgx.Tx, op Operation, r ResolveOperationParams) error {
+	pay, err := lockPayment(ctx, tx, op.PaymentID)
+	if err != nil || pay.Status.Final() {
+		return err
+	}
+	to := Failed
+	if op.Kind == provider.OpCapture {
+		to = Succeeded
+	}
+	_, _, err = s.apply(ctx, tx, pay, change{to: to, on: ByOperator, proof: true, reason: clean(r.Reason), kind: "operator", source: "operator", by: r.By,
+		detail: map[string]any{"action": "resolve", "reason": r.Reason, "evidence": r.Evidence, "operation_id": op.ID.String()}})
+	return err
 }
 
 // squareWallet takes what is owed out of the wallet if it is there by now, or lets the

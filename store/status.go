@@ -33,6 +33,8 @@ func (e Evidence) fromProvider() bool {
 //	pending          failed                                                refusal before sending
 //	pending          unknown                                               deadline of an attempt
 //	processing       requires_action, succeeded, failed, unknown           answer, lookup, event, sync
+//	processing       succeeded, failed                                     operator: who settles an unknown capture
+//	                                                                       or void of what is held
 //	requires_action  processing, succeeded, failed, unknown                answer, lookup, event, sync
 //	unknown          processing, requires_action, succeeded, failed        answer, lookup, event, sync
 //	unknown          succeeded, failed                                     operator
@@ -52,6 +54,9 @@ func allowed(from, to Status, on Evidence, proof bool) bool {
 		}
 		return on.fromProvider() && oneOf(to, Processing, RequiresAction, Succeeded, Failed, Unknown)
 	case Processing:
+		if on == ByOperator {
+			return proof && oneOf(to, Succeeded, Failed)
+		}
 		return on.fromProvider() && oneOf(to, RequiresAction, Succeeded, Failed, Unknown)
 	case RequiresAction:
 		return on.fromProvider() && oneOf(to, Processing, Succeeded, Failed, Unknown)

@@ -19,8 +19,8 @@ pending succeeded answer,lookup,event,sync
 pending failed answer,lookup,event,sync,refusal
 pending unknown answer,lookup,event,sync,deadline
 processing requires_action answer,lookup,event,sync
-processing succeeded answer,lookup,event,sync
-processing failed answer,lookup,event,sync
+processing succeeded answer,lookup,event,sync,proof:operator
+processing failed answer,lookup,event,sync,proof:operator
 processing unknown answer,lookup,event,sync
 requires_action processing answer,lookup,event,sync
 requires_action succeeded answer,lookup,event,sync

@@ -28,7 +28,7 @@ import (
 type change struct {
 	to       Status // empty: as it is
 	on       Evidence
-	proof    bool   // the provider showed an object that took exactly our money
+	proof    bool   // the provider showed an object that took exactly our money; or a person settles the capture or void of what is held
 	reason   string // machine-readable
 	message  string // the provider's words, if they belong to the new status
 	objectID string // the provider's id the payment rests on; empty: as it is
