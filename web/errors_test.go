@@ -88,6 +88,11 @@ func failing(w *webtest, err error) {
 	w.server.public.GET("/fail", fail)
 }
 
+// failingForm serves err to whoever posts to /fail.
+func failingForm(w *webtest, err error) {
+	w.server.public.POST("/fail", func(echo.Context) error { return err })
+}
+
 func TestProgramsGetProblemJSON(t *testing.T) {
 	t.Parallel()
 	w := newWebtest(t)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -31,13 +32,13 @@ func (s *Server) renderErrorView(c echo.Context, p problem) error {
 }
 
 // again repeats a failed request without JavaScript: a page by its address, a form with
-// all that was in it. Only forms with a one-time id are repeated: those count once. The
-// sign-in form has none, so no password comes back.
+// all that was in it. Only forms with a one-time id are repeated, because those count
+// once, and none with a secret: it would stand in the page.
 func again(ctx context.Context, r *http.Request) *views.Again {
 	if r.Method != http.MethodPost {
 		return &views.Again{URL: r.URL.RequestURI()}
 	}
-	if !r.PostForm.Has("action_id") {
+	if !r.PostForm.Has("action_id") || slices.ContainsFunc(slices.Collect(maps.Keys(r.PostForm)), secret) {
 		return nil
 	}
 	a := &views.Again{URL: r.URL.RequestURI(), Post: true, Typed: typed(ctx, r)}
@@ -47,6 +48,13 @@ func again(ctx context.Context, r *http.Request) *views.Again {
 		}
 	}
 	return a
+}
+
+// secret reports whether a field of that name may hold a password, a code or a key.
+func secret(name string) bool {
+	return slices.ContainsFunc([]string{"password", "code", "secret", "token", "key"}, func(word string) bool {
+		return strings.Contains(strings.ToLower(name), word)
+	})
 }
 
 // words are the fields that people write into, in the order they are shown.

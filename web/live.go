@@ -45,6 +45,8 @@ type hub struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	once   sync.Once
+	beat   time.Duration // between a stream's signs of life
+	life   time.Duration // of a stream
 
 	mu       sync.Mutex
 	revs     map[string]uint64
@@ -59,7 +61,7 @@ func newHub(pool *pgxpool.Pool, log *slog.Logger, moved func(string)) *hub {
 	_, _ = rand.Read(id[:]) // never fails
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &hub{id: hex.EncodeToString(id[:]), pool: pool, log: log, moved: moved, ctx: ctx, cancel: cancel,
-		revs: map[string]uint64{}, dirty: map[string]bool{}, viewers: map[chan struct{}]bool{}}
+		beat: heartbeat, life: streamLife, revs: map[string]uint64{}, dirty: map[string]bool{}, viewers: map[chan struct{}]bool{}}
 	for _, t := range topics {
 		h.revs[t] = 1
 	}

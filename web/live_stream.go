@@ -29,7 +29,7 @@ func (s *Server) liveStream(c echo.Context) error {
 	if out.send("rev", s.a.hub.changes(seen)) != nil {
 		return nil // the browser left; it will come back
 	}
-	beat, end := time.NewTicker(heartbeat), time.NewTimer(streamLife)
+	beat, end := time.NewTicker(s.a.hub.beat), time.NewTimer(s.a.hub.life)
 	defer beat.Stop()
 	defer end.Stop()
 	for {

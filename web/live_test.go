@@ -109,6 +109,20 @@ func TestStreamTellsWhatChangedAndOutlivesTheServersTimeouts(t *testing.T) {
 	require.NotEqual(t, first.data["wallets"], e.data["wallets"])
 }
 
+// TestStreamBeatsAndEndsInTime: a stream that has nothing to say still shows that it
+// lives, and ends after its time, so that whose session ended meanwhile stays outside.
+func TestStreamBeatsAndEndsInTime(t *testing.T) {
+	t.Parallel()
+	w := newWebtest(t)
+	w.server.a.hub.beat, w.server.a.hub.life = 20*time.Millisecond, 200*time.Millisecond
+	b := w.signedIn(store.RoleSupport)
+	s := w.stream(b)
+	s.next(t, func(e event) bool { return e.name == "beat" })
+	s.next(t, func(e event) bool { return e.name == "end" })
+	w.db.Exec(t, `DELETE FROM sessions`)
+	require.Equal(t, http.StatusUnauthorized, b.get("/live").StatusCode)
+}
+
 func TestStreamEndsWhenTheServerCloses(t *testing.T) {
 	t.Parallel()
 	w := newWebtest(t)
