@@ -15,14 +15,17 @@ const Redacted = "[redacted]"
 // maxRedactedRaw caps Object.Raw.
 const maxRedactedRaw = 16 << 10
 
-const hiddenNames = `(?:[a-z0-9_-]*[_-])?(?:password|passwd|secret|token|authorization|api[_-]?key|cvc2?|cvv2?|csc|card[_-]?number|pan|pin|private[_-]?key)`
+// hiddenNames are names that are all secret, or end in a secret word: after a dash or an
+// underscore in any case, and in camel case where a capital begins the word.
+const hiddenNames = `(?:(?i:(?:[a-z0-9_-]*[_-])?(?:password|passwd|secret|token|authorization|api[_-]?key|cvc2?|cvv2?|csc|security[_-]?code|card[_-]?number|pan|pin|private[_-]?key))` +
+	`|[A-Za-z0-9_-]*[a-z0-9](?:Password|Passwd|Secret|Token|Authorization|A(?:pi|PI)[_-]?Key|C(?:vc|VC|vv|VV)2?|C(?:sc|SC)|SecurityCode|CardNumber|P(?:an|AN)|P(?:in|IN)|PrivateKey))`
 
 // secretName matches names of JSON members whose value is never stored.
-var secretName = regexp.MustCompile(`(?i)^` + hiddenNames + `$`)
+var secretName = regexp.MustCompile(`^` + hiddenNames + `$`)
 
 // secretMember matches such a member in text that only looks like JSON: a body cut
 // short still shows its secrets. The value may be cut too.
-var secretMember = regexp.MustCompile(`(?i)("` + hiddenNames + `"\s*:\s*)(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^\s",}\]][^\s,}\]]*)`)
+var secretMember = regexp.MustCompile(`("` + hiddenNames + `"\s*:\s*)(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^\s",}\]][^\s,}\]]*)`)
 
 // secretText matches secrets by their look, wherever they stand.
 var secretText = regexp.MustCompile(`(?i)\b(bearer\s+[a-z0-9._~+/=-]{8,}|basic\s+[a-z0-9+/=]{12,}|(sk|rk|pk|whsec)_[a-z0-9_]{8,}|eyJ[a-z0-9_-]{8,}\.[a-z0-9_-]{4,}\.[a-z0-9_-]*)`)

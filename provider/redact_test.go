@@ -42,6 +42,19 @@ func TestRedactKeepsNoCardAndNoSecret(t *testing.T) {
 	}
 }
 
+func TestRedactMasksCamelCaseMembers(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"cardToken", "accessToken", "clientSecret", "cardNumber", "encryptedCardNumber", "encryptedSecurityCode", "securityCode",
+		"userPassword", "webhookAPIKey", "liveApiKey", "cardCvc", "cardCVV2", "cardPan", "cardPIN", "rsaPrivateKey", "x_cardToken", "proxyAuthorization"} {
+		require.Equal(t, `{"`+name+`":"[redacted]","id":"a"}`, string(Redact([]byte(`{"`+name+`":"abc","id":"a"}`))), name)
+		require.Equal(t, `{"`+name+`":"[redacted]"`, string(Redact([]byte(`{"`+name+`":"ab`))), "cut: %s", name)
+	}
+	for _, name := range []string{"japan", "timespan", "spin", "tokensLeft", "secretary", "pspReference", "timeSpan", "numberOfCards", "cardNumberLength"} {
+		body := `{"` + name + `":"abc"}`
+		require.Equal(t, body, string(Redact([]byte(body))), name)
+	}
+}
+
 func TestRedactRawIsAlwaysOneJSONValue(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"", "<html>", `{"a":1}`, `{"a":`, `{} {}`, `{"s":"` + strings.Repeat("x", maxRedactedRaw) + `"}`} {
@@ -53,7 +66,7 @@ func TestRedactRawIsAlwaysOneJSONValue(t *testing.T) {
 }
 
 func FuzzRedact(f *testing.F) {
-	for _, s := range []string{`{"a":1}`, `{"pan":"4111111111111111"}`, "<html>", `{"s":"\ud800"}`, `[1e9,{"x":[]}]`, "4111 1111 1111 1111"} {
+	for _, s := range []string{`{"a":1}`, `{"pan":"4111111111111111"}`, `{"cardToken":"a`, "<html>", `{"s":"\ud800"}`, `[1e9,{"x":[]}]`, "4111 1111 1111 1111"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
