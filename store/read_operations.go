@@ -6,8 +6,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-
-	"fusebox/provider"
 )
 
 // OperationObjects reads the provider's views of a payment's operations, by operation,
@@ -67,29 +65,29 @@ func (s *Store) RefundTotals(ctx context.Context, ids []uuid.UUID) (map[uuid.UUI
 	return out, wrap(err, "read refund totals")
 }
 
-// WaitingRefund is a refund that needs a person's answer.
-type WaitingRefund struct {
-	Refund   Operation
+// WaitingOperation is a refund, capture or void that needs a person's answer.
+type WaitingOperation struct {
+	Operation
 	OrderRef string
 	Since    time.Time // unknown since, or created when only the review reasons wait
 }
 
-// RefundQueue lists unknown and needs-review refunds, oldest first; providerName empty:
+// OperationQueue lists unknown and needs-review operations, oldest first; providerName empty:
 // of all. total is bounded by CountCap+1.
-func (s *Store) RefundQueue(ctx context.Context, providerName string, limit int) (list []WaitingRefund, total int, err error) {
-	const waiting = `kind = 'refund' AND (status = 'unknown' OR needs_review <> '{}') AND (provider = $1 OR $1 = '')`
+func (s *Store) OperationQueue(ctx context.Context, providerName string, limit int) (list []WaitingOperation, total int, err error) {
+	const waiting = `(status = 'unknown' AND status IN ('pending', 'processing', 'unknown') OR needs_review <> '{}') AND (provider = $1 OR $1 = '')`
 	err = s.pool.QueryRow(ctx, `SELECT count(*) FROM (SELECT 1 FROM operations WHERE `+waiting+` LIMIT $2) x`, providerName, CountCap+1).Scan(&total)
 	if err != nil || total == 0 {
-		return nil, 0, wrap(err, "count waiting refunds")
+		return nil, 0, wrap(err, "count waiting operations")
 	}
 	rows, err := s.pool.Query(ctx, `SELECT `+operationColumns+` FROM operations WHERE `+waiting+`
 		ORDER BY coalesce(unknown_since, created_at), id LIMIT $2`, providerName, limit)
 	if err != nil {
-		return nil, 0, wrap(err, "read waiting refunds")
+		return nil, 0, wrap(err, "read waiting operations")
 	}
 	ops, err := pgx.CollectRows(rows, rowToOperation)
 	if err != nil {
-		return nil, 0, wrap(err, "read waiting refunds")
+		return nil, 0, wrap(err, "read waiting operations")
 	}
 	ids := make([]uuid.UUID, len(ops))
 	for i, o := range ops {
@@ -97,7 +95,7 @@ func (s *Store) RefundQueue(ctx context.Context, providerName string, limit int)
 	}
 	orders, err := s.orderRefs(ctx, ids)
 	for _, o := range ops {
-		w := WaitingRefund{Refund: o, OrderRef: orders[o.PaymentID], Since: o.CreatedAt}
+		w := WaitingOperation{Operation: o, OrderRef: orders[o.PaymentID], Since: o.CreatedAt}
 		if o.UnknownSince != nil {
 			w.Since = *o.UnknownSince
 		}
@@ -154,23 +152,23 @@ func (s *Store) orderRefs(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]s
 	return out, wrap(err, "read order references")
 }
 
-// ChildCounts are the refunds and disputes that wait for a person.
+// ChildCounts are the refunds, captures, voids and disputes that wait for a person.
 type ChildCounts struct {
-	UnknownRefunds int // unknown
-	ReviewRefunds  int // not unknown, with a review reason
-	OpenDisputes   int
-	NextDue        *time.Time // the nearest deadline of an open dispute
+	Unknown      int // operations that are unknown
+	Review       int // not unknown, with a review reason
+	OpenDisputes int
+	NextDue      *time.Time // the nearest deadline of an open dispute
 }
 
-// Waiting is how many refunds need an answer.
-func (c ChildCounts) Waiting() int { return c.UnknownRefunds + c.ReviewRefunds }
+// Waiting is how many operations need an answer.
+func (c ChildCounts) Waiting() int { return c.Unknown + c.Review }
 
 // ChildCounts counts along the partial indexes of what is open.
 func (s *Store) ChildCounts(ctx context.Context) (c ChildCounts, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT
-			(SELECT count(*) FROM operations WHERE kind = $1 AND status IN ('pending', 'processing', 'unknown') AND status = 'unknown'),
-			(SELECT count(*) FROM operations WHERE kind = $1 AND needs_review <> '{}' AND status <> 'unknown'),
-			(SELECT count(*) FROM disputes WHERE state = 'opened'), (SELECT min(due_by) FROM disputes WHERE state = 'opened')`, provider.OpRefund).
-		Scan(&c.UnknownRefunds, &c.ReviewRefunds, &c.OpenDisputes, &c.NextDue)
+			(SELECT count(*) FROM operations WHERE status IN ('pending', 'processing', 'unknown') AND status = 'unknown'),
+			(SELECT count(*) FROM operations WHERE needs_review <> '{}' AND status <> 'unknown'),
+			(SELECT count(*) FROM disputes WHERE state = 'opened'), (SELECT min(due_by) FROM disputes WHERE state = 'opened')`).
+		Scan(&c.Unknown, &c.Review, &c.OpenDisputes, &c.NextDue)
 	return c, wrap(err, "count children")
 }

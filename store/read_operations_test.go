@@ -29,13 +29,13 @@ func TestReadsOfRefunds(t *testing.T) {
 	}
 	require.Equal(t, store.Refundable{ChargeID: p.ProviderPaymentID, Currency: "EUR", Captured: 1000, Refunded: 300, Unknown: 200, Refundable: 500}, totals[p.ID])
 
-	queue, total, err := w.RefundQueue(ctx, "", 10)
+	queue, total, err := w.OperationQueue(ctx, "", 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, total)
-	require.Equal(t, lost.ID, queue[0].Refund.ID)
+	require.Equal(t, lost.ID, queue[0].ID)
 	require.Equal(t, p.OrderRef, queue[0].OrderRef)
-	require.Equal(t, *queue[0].Refund.UnknownSince, queue[0].Since)
-	_, total, err = w.RefundQueue(ctx, "nobody", 10)
+	require.Equal(t, *queue[0].UnknownSince, queue[0].Since)
+	_, total, err = w.OperationQueue(ctx, "nobody", 10)
 	require.NoError(t, err)
 	require.Zero(t, total)
 

@@ -37,6 +37,7 @@ type CaptureRow struct {
 	NextAt              *time.Time
 	NextWhy             string
 	Attempts            []AttemptView
+	Actions             []ActionLink
 }
 
 // HoldName names a capture or void.

@@ -26,6 +26,7 @@ func (v RefundsView) shown() bool { return v.Captured > 0 || len(v.Rows) > 0 }
 // RefundRow is one refund. Reason is machine-readable, Why in the words of whoever asked.
 type RefundRow struct {
 	ID, PaymentID, OrderRef, Provider string
+	Kind                              string // work queue only: "capture", "void"; empty for a refund
 	Seq                               int
 	Status, Evidence, Reason, Why     string
 	Review                            []string
@@ -45,6 +46,14 @@ type RefundRow struct {
 	Attempts                          []AttemptView
 	Actions                           []ActionLink
 	Since                             time.Time // work queue only: waiting since
+}
+
+// place is where the payment's page shows it.
+func (r RefundRow) place() string {
+	if r.Kind != "" {
+		return PaymentPath(r.PaymentID) + "#hold-" + r.ID
+	}
+	return PaymentPath(r.PaymentID) + "#refund-" + r.ID
 }
 
 // DisputeView is a charge that a bank took back, or may. Amount 0: the provider did not

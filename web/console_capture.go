@@ -24,6 +24,7 @@ func (s *Server) registerCaptures(operator *echo.Group) {
 		operator.GET(views.PathPayments+"/:id/"+string(kind), s.confirmAction(kind))
 		operator.POST(views.PathPayments+"/:id/"+string(kind), s.postAction(kind))
 	}
+	s.registerCaptureActs(operator)
 }
 
 // actionKind is the kind of a capture or void, and nothing of a refund.
@@ -40,7 +41,9 @@ func (s *Server) captureView(d store.Dossier, needs string) views.CaptureView {
 	v := views.CaptureView{Currency: p.Currency, Authorised: p.AuthorisedAmount, Captured: p.CapturedAmount, Until: p.AuthorisedUntil, Open: p.Authorised()}
 	for _, o := range d.Operations {
 		if actionKind(o) != "" {
-			v.Rows = append(v.Rows, captureRow(d, o))
+			row := captureRow(d, o)
+			row.Actions = s.captureActions(o, needs)
+			v.Rows = append(v.Rows, row)
 		}
 	}
 	if live(d) == nil && p.Authorised() && s.canCapture(p.Provider) {

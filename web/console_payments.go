@@ -387,16 +387,16 @@ func (s *Server) workQueue(ctx context.Context, name string, live components.Liv
 	return v, err
 }
 
-// queueChildren adds the refunds that need an answer and the open disputes.
+// queueChildren adds the refunds, captures and voids that need an answer and the open disputes.
 func (s *Server) queueChildren(ctx context.Context, name string, v *views.QueueListView) error {
-	refunds, total, err := s.cfg.Store.RefundQueue(ctx, name, queueRows)
+	operations, total, err := s.cfg.Store.OperationQueue(ctx, name, queueRows)
 	if err != nil {
 		return err
 	}
 	v.RefundTotal, v.RefundsCapped = int64(total), messages.Bounded(ctx, int64(total), store.CountCap)
-	for _, w := range refunds {
-		row := refundFacts(w.Refund)
-		row.OrderRef, row.Since = w.OrderRef, w.Since
+	for _, w := range operations {
+		row := refundFacts(w.Operation)
+		row.Kind, row.OrderRef, row.Since = actionKind(w.Operation), w.OrderRef, w.Since
 		v.Refunds = append(v.Refunds, row)
 	}
 	disputes, more, err := s.cfg.Store.DisputeQueue(ctx, name, queueRows)

@@ -277,7 +277,7 @@ func TestUnknownRefundInPlainWords(t *testing.T) {
 	}
 	require.Contains(t, page, "atlas confirmed 49.00\u00a0EUR", "the charge's own story is not the refund's")
 	queue := b.get("/queue").body
-	require.Contains(t, queue, "Refunds that need an answer")
+	require.Contains(t, queue, "Refunds, captures and voids that need an answer")
 	require.Contains(t, queue, "#refund-"+op.ID.String())
 	require.Contains(t, queue, "No payment needs an answer.")
 	require.NotContains(t, b.get("/queue?provider=borealis").body, op.ID.String())

@@ -1,0 +1,69 @@
+package web
+
+import (
+	"net/url"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"fusebox/store"
+)
+
+// unknownCapture is a capture of a held payment that was sent and got no answer.
+func (w *webtest) unknownCapture() (store.Payment, store.Operation) {
+	w.t.Helper()
+	p := w.heldPayment()
+	id := uuid.Must(uuid.NewV7())
+	w.db.Exec(w.t, `INSERT INTO operations (id, payment_id, kind, seq, origin, client_id, idempotency_key, operation_key, provider, provider_payment_id,
+			amount, currency, status, status_reason, unknown_since, requested_by, created_at, updated_at)
+		VALUES ($1, $2, 'capture', 1, 'api', 'shop', $3, $4, $5, $6, $7, $8, 'unknown', 'timeout_after_send', $9, 'client:shop', $9, $9)`,
+		id, p.ID, "key-"+id.String(), "capture-"+id.String(), p.Provider, p.ProviderPaymentID, p.Amount, p.Currency, w.clock.now().Add(-time.Minute))
+	op, err := w.store.Operation(w.t.Context(), id)
+	require.NoError(w.t, err)
+	return p, op
+}
+
+func resolveCapture(op store.Operation, to store.Status) url.Values {
+	return url.Values{"action_id": {uuid.NewString()}, "version": {strconv.FormatInt(op.Version, 10)}, "to": {string(to)},
+		"reason": {"seen in the dashboard"}, "evidence": {"TICKET-7"}}
+}
+
+func TestAnUnknownCaptureIsInTheWorkQueueAndCanBeAskedAbout(t *testing.T) {
+	t.Parallel()
+	w := newWebtest(t, holdingAtlas)
+	p, op := w.unknownCapture()
+	support := w.signedIn(store.RoleSupport)
+	require.Contains(t, support.get("/queue").body, "#hold-"+op.ID.String())
+	page := support.get("/payments/" + p.ID.String())
+	require.Contains(t, page.body, capturePath(op)+"/lookup")
+	require.Equal(t, 200, support.get(capturePath(op)+"/lookup").StatusCode)
+	form := url.Values{"action_id": {uuid.NewString()}, "version": {strconv.FormatInt(op.Version, 10)}}
+	require.Equal(t, 303, support.post(capturePath(op)+"/lookup", form).StatusCode)
+	require.Equal(t, 303, support.post(capturePath(op)+"/lookup", form).StatusCode, "the second click is the first")
+	require.Equal(t, 403, support.get(capturePath(op)+"/resolve?to=succeeded").StatusCode)
+	require.Equal(t, 404, support.get("/captures/"+uuid.NewString()+"/lookup").StatusCode)
+}
+
+func TestTwoOperatorsSettleTheSameCapture(t *testing.T) {
+	t.Parallel()
+	w := newWebtest(t, holdingAtlas)
+	p, op := w.unknownCapture()
+	first, second := w.signedIn(store.RoleOperator), w.signedIn(store.RoleOperator)
+	confirm := first.get(capturePath(op) + "/resolve?to=succeeded")
+	require.Equal(t, 200, confirm.StatusCode)
+	require.Contains(t, confirm.body, "becomes paid")
+	empty := resolveCapture(op, store.Succeeded)
+	empty.Set("reason", "")
+	require.Equal(t, 422, first.post(capturePath(op)+"/resolve", empty).StatusCode)
+	require.Equal(t, 303, first.post(capturePath(op)+"/resolve", resolveCapture(op, store.Succeeded)).StatusCode)
+	late := second.post(capturePath(op)+"/resolve", resolveCapture(op, store.Failed))
+	require.Equal(t, 409, late.StatusCode)
+	require.Contains(t, late.body, "Olena")
+	after, err := w.store.Payment(t.Context(), p.ID)
+	require.NoError(t, err)
+	require.Equal(t, store.Succeeded, after.Status)
+	require.Equal(t, op.Amount, after.CapturedAmount)
+}
