@@ -92,6 +92,15 @@ func checkScopes(asked []Scope) ([]Scope, error) {
 // CreateAPIKey adds a machine client and returns its secret, the only time it is
 // known. No scopes: payments. Errors: *provider.FieldError.
 func (s *Store) CreateAPIKey(ctx context.Context, name string, by Actor, scopes ...Scope) (k APIKey, secret string, err error) {
+	return s.CreateAPIKeyOnce(ctx, uuid.Nil, name, by, scopes...)
+}
+
+// ErrActionDone: the form was sent before, and what it asked for is done.
+var ErrActionDone = errors.New("store: this action is done already")
+
+// CreateAPIKeyOnce is CreateAPIKey with the one-time id of a form; Nil: none. Errors
+// beside its: ErrActionDone.
+func (s *Store) CreateAPIKeyOnce(ctx context.Context, action uuid.UUID, name string, by Actor, scopes ...Scope) (k APIKey, secret string, err error) {
 	if scopes, err = checkScopes(scopes); err != nil {
 		return APIKey{}, "", err
 	}
@@ -104,6 +113,15 @@ func (s *Store) CreateAPIKey(ctx context.Context, name string, by Actor, scopes 
 		id, err := uuid.NewV7()
 		if err != nil {
 			return err
+		}
+		if action != uuid.Nil {
+			first, _, err := s.ClaimAction(ctx, tx, action, by, "apikey.add", "apikey:"+id.String(), "done")
+			if err != nil {
+				return err
+			}
+			if !first {
+				return ErrActionDone
+			}
 		}
 		k, err = scanAPIKey(tx.QueryRow(ctx, `
 			INSERT INTO api_keys (id, name, prefix, secret_hash, created_at, scopes)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -19,6 +20,34 @@ type Sessions struct {
 // Sessions returns the session store on the same pool.
 func (s *Store) Sessions() *Sessions { return &Sessions{pool: s.pool} }
 
+// SessionOwner is whose session a commit stores, and from where.
+type SessionOwner struct {
+	User            uuid.UUID
+	Device, Address string
+	At              time.Time
+}
+
+type trackKey struct{}
+
+// sessionTrack is what a request knows of its session.
+type sessionTrack struct {
+	owner  SessionOwner
+	loaded string // token the session was read under
+}
+
+// TrackSession lets a request's session know its owner, and keeps one that somebody
+// revokes while the request runs from being stored again.
+func TrackSession(ctx context.Context) context.Context {
+	return context.WithValue(ctx, trackKey{}, &sessionTrack{})
+}
+
+// OwnSession says whose session a tracked request has.
+func OwnSession(ctx context.Context, o SessionOwner) {
+	if t, ok := ctx.Value(trackKey{}).(*sessionTrack); ok {
+		t.owner = o
+	}
+}
+
 // FindCtx returns a live session's data.
 func (s *Sessions) FindCtx(ctx context.Context, token string) ([]byte, bool, error) {
 	var data []byte
@@ -26,15 +55,32 @@ func (s *Sessions) FindCtx(ctx context.Context, token string) ([]byte, bool, err
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, false, nil
 	}
+	if t, ok := ctx.Value(trackKey{}).(*sessionTrack); ok && err == nil {
+		t.loaded = token
+	}
 	return data, err == nil, err
 }
 
 // CommitCtx stores a session until expiry. On the way it removes a few expired ones,
 // so that the table needs no job of its own.
 func (s *Sessions) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
-	_, err := s.pool.Exec(ctx, `
-		INSERT INTO sessions (token, data, expiry) VALUES ($1, $2, $3)
-		ON CONFLICT (token) DO UPDATE SET data = EXCLUDED.data, expiry = EXCLUDED.expiry`, token, data, expiry)
+	t, ok := ctx.Value(trackKey{}).(*sessionTrack)
+	if !ok {
+		t = &sessionTrack{}
+	}
+	var user, at any
+	if t.owner.User != uuid.Nil {
+		user, at = t.owner.User, t.owner.At
+	}
+	sql := `INSERT INTO sessions (token, data, expiry, user_id, device, address, started_at, seen_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $7)
+		ON CONFLICT (token) DO UPDATE SET data = EXCLUDED.data, expiry = EXCLUDED.expiry`
+	if t.loaded == token { // a session that is gone by now was revoked, and stays gone
+		sql = `UPDATE sessions SET data = $2, expiry = $3, user_id = coalesce($4, user_id),
+			device = coalesce(nullif($5, ''), device), address = coalesce(nullif($6, ''), address),
+			started_at = coalesce(started_at, $7), seen_at = coalesce($7, seen_at) WHERE token = $1`
+	}
+	_, err := s.pool.Exec(ctx, sql, token, data, expiry, user, clean(t.owner.Device), clean(t.owner.Address), at)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,11 @@ type User struct {
 	Disabled   bool
 	CreatedAt  time.Time
 	LastSeenAt *time.Time
-	// SessionKey changes with the password: a session made under another one is over.
+	Shortcuts  string // on or off; empty: by the browser
+	HasFactor  bool   // signing in takes a second factor
+	Version    int64  // of what others may change: role, disabled, factors
+	// SessionKey changes with the password and whenever the person's sessions are ended:
+	// a session made under another one is over.
 	SessionKey string
 }
 
@@ -151,12 +155,14 @@ func (n NewUser) normal() (NewUser, error) {
 }
 
 const userColumns = `id, email, name, role, locale, time_zone, theme, disabled, created_at, last_seen_at,
-	left(encode(sha256(convert_to(password_hash, 'UTF8')), 'hex'), 16)`
+	shortcuts, has_factor, version,
+	left(encode(sha256(convert_to(session_epoch || password_hash, 'UTF8')), 'hex'), 16)`
 
 func scanUser(row pgx.Row, extra ...any) (User, error) {
 	var u User
 	err := row.Scan(append([]any{&u.ID, &u.Email, &u.Name, &u.Role, &u.Locale, &u.TimeZone, &u.Theme,
-		&u.Disabled, &u.CreatedAt, &u.LastSeenAt, &u.SessionKey}, extra...)...)
+		&u.Disabled, &u.CreatedAt, &u.LastSeenAt,
+		&u.Shortcuts, &u.HasFactor, &u.Version, &u.SessionKey}, extra...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return User{}, ErrNotFound
 	}
@@ -203,59 +209,13 @@ func hashPassword(ctx context.Context, password string) (hash string, err error)
 	return hash, err
 }
 
-// SetPassword replaces a person's password; with it SessionKey changes, which ends the
-// person's sessions. Errors: *provider.FieldError, ErrNotFound.
-func (s *Store) SetPassword(ctx context.Context, email, password string, by Actor) error {
-	if err := CheckPassword(password); err != nil {
-		return err
-	}
-	hash, err := hashPassword(ctx, password)
-	if err != nil {
-		return err
-	}
-	return s.changeUser(ctx, email, "user.passwd", by, nil,
-		`UPDATE users SET password_hash = $2 WHERE email = $1 RETURNING id`, hash)
-}
-
-// SetDisabled lets a person in or keeps them out; it takes effect with their next
-// request. ErrNotFound.
-func (s *Store) SetDisabled(ctx context.Context, email string, disabled bool, by Actor) error {
-	return s.changeUser(ctx, email, "user.disable", by, map[string]any{"disabled": disabled},
-		`UPDATE users SET disabled = $2 WHERE email = $1 RETURNING id`, disabled)
-}
-
-// SetRole changes what a person may do, from their next request on. Errors:
-// *provider.FieldError, ErrNotFound.
-func (s *Store) SetRole(ctx context.Context, email string, role Role, by Actor) error {
-	if !role.Valid() {
-		return &provider.FieldError{Field: "role", Reason: "must be support, operator or admin"}
-	}
-	return s.changeUser(ctx, email, "user.role", by, map[string]any{"role": role},
-		`UPDATE users SET role = $2 WHERE email = $1 RETURNING id`, role)
-}
-
-// changeUser runs one UPDATE … RETURNING id and its audit row.
-func (s *Store) changeUser(ctx context.Context, email, action string, by Actor, after map[string]any, sql string, arg any) error {
-	return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var id uuid.UUID
-		err := tx.QueryRow(ctx, sql, NormalEmail(email), arg).Scan(&id)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return ErrNotFound
-		}
-		if err != nil {
-			return err
-		}
-		return s.Audit(ctx, tx, by, action, "user:"+id.String(), "", nil, after)
-	})
-}
-
 // Preferences of a person; empty fields mean "by the browser".
-type Preferences struct{ Locale, TimeZone, Theme string }
+type Preferences struct{ Locale, TimeZone, Theme, Shortcuts string }
 
 // SetPreferences stores how a person likes the console. ErrNotFound.
 func (s *Store) SetPreferences(ctx context.Context, id uuid.UUID, p Preferences) error {
-	tag, err := s.pool.Exec(ctx, `UPDATE users SET locale = $2, time_zone = $3, theme = $4 WHERE id = $1`,
-		id, p.Locale, p.TimeZone, p.Theme)
+	tag, err := s.pool.Exec(ctx, `UPDATE users SET locale = $2, time_zone = $3, theme = $4, shortcuts = $5
+		WHERE id = $1`, id, p.Locale, p.TimeZone, p.Theme, p.Shortcuts)
 	if err == nil && tag.RowsAffected() == 0 {
 		return ErrNotFound
 	}

@@ -65,7 +65,7 @@ func (p Page) nav() []navGroup {
 		{"nav.group.work", []navItem{{"overview", "/", "overview"}, {"payments", "/payments", "payments"}, {"queue", "/queue", "queue"}}},
 		{"nav.group.health", []navItem{{"providers", "/providers", "providers"}, {"queues", "/queues", "queues"},
 			{"webhooks", "/webhook-log", "webhooks"}, {"reconciliation", "/reconciliation", "reconciliation"}, {"alerts", "/alerts", "alerts"}}},
-		{"nav.group.records", []navItem{{"wallets", "/wallets", "wallets"}, {"audit", "/audit", "audit"}}},
+		{"nav.group.records", []navItem{{"wallets", "/wallets", "wallets"}, {"audit", "/audit", "audit"}, {"settings", PathSettings, "user"}}},
 	}
 	if p.Demo {
 		groups = append(groups, navGroup{"nav.group.demo", []navItem{{"checkout", "/checkout", "checkout"}, {"faults", "/demo/faults", "faults"}}})
@@ -78,7 +78,7 @@ var navLabels = map[string]string{
 	"overview": "nav.overview", "payments": "nav.payments", "queue": "nav.queue",
 	"providers": "nav.providers", "queues": "nav.queues", "webhooks": "nav.webhooks",
 	"reconciliation": "nav.reconciliation", "alerts": "nav.alerts", "wallets": "nav.wallets",
-	"audit": "nav.audit", "checkout": "nav.checkout", "faults": "nav.faults",
+	"audit": "nav.audit", "checkout": "nav.checkout", "faults": "nav.faults", "settings": "nav.settings",
 }
 
 // scripts run on every page, in this order; live.js comes last, where something is live.

@@ -70,11 +70,14 @@ func (g *signInGuard) failed(ip, email string) {
 	}
 }
 
-// succeeded forgets the pair's failures; the address keeps its count.
+// succeeded forgets the pair's failures; the address keeps its other ones.
 func (g *signInGuard) succeeded(ip, email string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.tries, pairKey(ip, email))
+	if t := g.tries[ip]; t != nil && t.count > 0 {
+		t.count-- // the attempt that succeeded was counted before it was checked
+	}
 }
 
 // evict drops finished windows, and the oldest one when none has finished.

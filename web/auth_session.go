@@ -1,10 +1,13 @@
 package web
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/gob"
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
@@ -12,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"fusebox/store"
+	"fusebox/views"
 )
 
 // Life of a session: one shift in all, and less when nobody is there. A live page's
@@ -28,6 +32,7 @@ const (
 	sessionKey   = "key"  // the user's SessionKey at sign-in
 	sessionSeen  = "seen" // Unix seconds of the last page or action
 	sessionFlash = "flash"
+	sessionAuth  = "auth" // Unix seconds of the last time they proved who they are
 )
 
 // newSessions returns the session manager. Tokens are stored hashed: who reads the
@@ -61,7 +66,7 @@ func (s *Server) loadSession(next echo.HandlerFunc) echo.HandlerFunc {
 		if cookie, err := c.Cookie(s.sessions.Cookie.Name); err == nil {
 			token = cookie.Value
 		}
-		ctx, err := s.sessions.Load(watching(c), token)
+		ctx, err := s.sessions.Load(store.TrackSession(watching(c)), token)
 		if err != nil {
 			return err
 		}
@@ -121,11 +126,25 @@ func (s *Server) loadUser(c echo.Context) error {
 		return err
 	}
 	c.Set(ctxUser, u)
+	s.ownSession(c, u)
 	if now.Sub(seen) > seenEvery && !isHTMX(c) && !isStream(c) {
 		s.sessions.Put(ctx, sessionSeen, now.Unix())
 		return s.cfg.Store.TouchUser(ctx, u.ID)
 	}
 	return nil
+}
+
+// ownSession says whose session this request's is, for the list of a person's sessions.
+func (s *Server) ownSession(c echo.Context, u store.User) {
+	device := []rune(c.Request().UserAgent())
+	store.OwnSession(c.Request().Context(), store.SessionOwner{User: u.ID, At: s.cfg.Now(),
+		Device: string(device[:min(len(device), 300)]), Address: c.RealIP()})
+}
+
+// sessionToken is the session's token as the table has it.
+func (s *Server) sessionToken(c echo.Context) string {
+	sum := sha256.Sum256([]byte(s.sessions.Token(c.Request().Context())))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // user returns the signed-in person; the zero User when nobody is.
@@ -152,8 +171,27 @@ func (s *Server) requireUser(next echo.HandlerFunc) echo.HandlerFunc {
 		if s.user(c).Email == "" {
 			return errNoSession
 		}
+		if s.mustEnrol(c) {
+			return s.leadTo(c, views.PathFactors+"?required=1")
+		}
 		return next(c)
 	}
+}
+
+// mustEnrol reports whether the person has to set up a second factor before anything else.
+func (s *Server) mustEnrol(c echo.Context) bool {
+	u := s.user(c)
+	return s.cfg.RequireFactor && !u.HasFactor && u.Role.AtLeast(store.RoleOperator) &&
+		!strings.HasPrefix(c.Path(), views.PathFactors)
+}
+
+// leadTo sends a person to another page first; htmx as a whole page, not into a fragment.
+func (s *Server) leadTo(c echo.Context, to string) error {
+	if isHTMX(c) || isStream(c) {
+		c.Response().Header().Set("HX-Redirect", to)
+		return c.NoContent(http.StatusUnauthorized)
+	}
+	return c.Redirect(http.StatusSeeOther, to)
 }
 
 // requireRole lets people through whose role is at least need; the refusal names it.

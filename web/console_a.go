@@ -84,6 +84,9 @@ func (s *Server) tasteOf(c echo.Context) taste {
 	if u.TimeZone != "" {
 		t.utc = u.TimeZone == "UTC"
 	}
+	if u.Shortcuts != "" {
+		t.keys = u.Shortcuts == "on"
+	}
 	if name := cookie(c, cookieOwnTZ); name != "" && len(name) < 64 && name != "Local" {
 		if zone, err := time.LoadLocation(name); err == nil {
 			t.own, t.ownName = zone, name
@@ -190,8 +193,9 @@ func (s *Server) setPreferences(c echo.Context) error {
 		}
 		s.setCookie(c, f.cookie, f.value)
 	}
-	if u := s.user(c); u.Email != "" && lang+theme+zone != "" {
-		p := store.Preferences{Locale: or(lang, u.Locale), Theme: or(theme, u.Theme), TimeZone: or(zone, u.TimeZone)}
+	if u := s.user(c); u.Email != "" && lang+theme+zone+keys != "" {
+		p := store.Preferences{Locale: or(lang, u.Locale), Theme: or(theme, u.Theme), TimeZone: or(zone, u.TimeZone),
+			Shortcuts: or(keys, u.Shortcuts)}
 		if err := s.cfg.Store.SetPreferences(c.Request().Context(), u.ID, p); err != nil {
 			return err
 		}

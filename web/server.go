@@ -17,6 +17,7 @@ import (
 
 	"github.com/a-h/templ"
 	"github.com/alexedwards/scs/v2"
+	"github.com/go-webauthn/webauthn/webauthn"
 	"github.com/labstack/echo/v4"
 
 	"fusebox/breaker"
@@ -41,6 +42,10 @@ type Config struct {
 	// MetricsToken guards /metrics. Empty: only direct connections from loopback and
 	// private addresses may read it.
 	MetricsToken string
+	// OIDC is a provider where people may sign in too; nil: none.
+	OIDC *OIDC
+	// RequireFactor makes operators and admins set up a second factor before anything else.
+	RequireFactor bool
 	// Demo is set by `fusebox demo` only: checkout page and fault panel.
 	Demo *Demo
 	Log  *slog.Logger
@@ -61,6 +66,9 @@ type Server struct {
 	base     string // PublicURL without a slash at its end
 	origin   string // scheme and host of PublicURL
 	sessions *scs.SessionManager
+	guard    *signInGuard
+	passkeys *webauthn.WebAuthn
+	oidc     *oidcClient
 	watchers *watchers
 	metrics  *metrics
 	rejects  *rejectBudget
@@ -96,6 +104,7 @@ func New(cfg Config) (*Server, error) {
 	s.registerTranslate()
 	registerConsoleA(s)
 	registerConsoleB(s)
+	s.registerSettings()
 	// Last, because the groups above register one of their own behind the sign-in:
 	// a path that does not exist is 404 to everybody.
 	s.echo.RouteNotFound("/*", s.notFound)
@@ -121,6 +130,10 @@ func newServer(cfg Config) (*Server, error) {
 		base: strings.TrimRight(cfg.PublicURL, "/"), origin: base.Scheme + "://" + base.Host}
 	s.watchers = newWatchers(cfg)
 	s.sessions = newSessions(s.watchers, s.https)
+	if s.passkeys, err = newPasskeys(s.origin); err != nil {
+		return nil, fmt.Errorf("web: PublicURL: %w", err)
+	}
+	s.oidc = &oidcClient{client: &http.Client{Timeout: oidcTimeout}}
 	s.metrics = newMetrics(cfg)
 	s.rejects = newRejectBudget()
 	// Behind a proxy that rewrites Host, a browser's Origin is still the public one.

@@ -125,11 +125,14 @@ func (w *webtest) signedIn(role store.Role) *browser {
 // session stores a session for u, without the sign-in form, and returns its token.
 func (w *webtest) session(u store.User) string {
 	w.t.Helper()
-	ctx, err := w.server.sessions.Load(w.t.Context(), "")
+	ctx := store.TrackSession(w.t.Context())
+	store.OwnSession(ctx, store.SessionOwner{User: u.ID, At: w.clock.now(), Device: "test", Address: "192.0.2.1"})
+	ctx, err := w.server.sessions.Load(ctx, "")
 	require.NoError(w.t, err)
 	w.server.sessions.Put(ctx, sessionUser, u.ID.String())
 	w.server.sessions.Put(ctx, sessionKey, u.SessionKey)
 	w.server.sessions.Put(ctx, sessionSeen, w.clock.now().Unix())
+	w.server.sessions.Put(ctx, sessionAuth, w.clock.now().Unix())
 	token, _, err := w.server.sessions.Commit(ctx)
 	require.NoError(w.t, err)
 	return token
