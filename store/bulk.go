@@ -163,7 +163,11 @@ func freezeItems(ctx context.Context, tx pgx.Tx, id uuid.UUID, set BulkSet) (int
 	w, column, table := &where{}, "payment_id", "payments"
 	switch {
 	case set.Filter != nil:
-		w = set.Filter.where()
+		f, err := set.Filter.gathered(ctx, tx)
+		if err != nil {
+			return 0, err
+		}
+		w = f.where()
 	case set.Inbox != nil:
 		w, column, table = set.Inbox.where(), "event_id", "webhook_events"
 	case len(set.Payments) > 0:
@@ -175,7 +179,7 @@ func freezeItems(ctx context.Context, tx pgx.Tx, id uuid.UUID, set BulkSet) (int
 	newest := fmt.Sprintf("SELECT id, provider FROM %s %s ORDER BY id DESC LIMIT %s", table, w, w.arg(BulkMax+1))
 	sql := fmt.Sprintf(`INSERT INTO bulk_items (bulk_id, seq, provider, %s)
 		SELECT %s, row_number() OVER (ORDER BY id), provider, id FROM (%s) set`, column, w.arg(id), newest)
-	tag, err := tx.Exec(ctx, sql, w.args...)
+	tag, err := tx.Exec(ctx, sql, w.planned()...)
 	if err != nil {
 		return 0, wrap(err, "freeze items")
 	}

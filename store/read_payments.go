@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,6 +30,8 @@ type PaymentFilter struct {
 	Known []string
 	// Min and Max bound the amount in minor units; they mean something with a Currency only.
 	Min, Max int64
+
+	narrow []uuid.UUID // what the text names, once gathered; nil: not, or too many
 	// Amounts: any of these exact amounts. One typed number can mean several, as
 	// currencies differ in decimals.
 	Amounts []provider.Money
@@ -109,14 +112,63 @@ func (f PaymentFilter) whereText(w *where) {
 		w.and("id = ?", id)
 		return
 	}
-	// Every arm is a range of an index of its own.
-	t := f.Text
-	cond, args := "provider_payment_id = ?", []any{t, t, t, t, t, t, t}
-	if len(f.Known) > 0 {
-		cond, args = "provider_payment_id = ? AND provider = ANY(?)", append(args, f.Known)
+	if f.narrow != nil {
+		w.and("id = ANY(?)", f.narrow)
+		return
 	}
-	w.and("("+beginsWith("order_ref")+" OR customer_email <> '' AND "+beginsWith("customer_email")+
-		" OR customer_name <> '' AND "+beginsWith("customer_name")+" OR "+cond+")", args...)
+	arms, args := f.textArms()
+	w.and("("+strings.Join(arms, " OR ")+")", args...)
+}
+
+// textArms are the meanings of the text, each a range of an index of its own.
+func (f PaymentFilter) textArms() (arms []string, args []any) {
+	for _, column := range []string{"order_ref", "customer_email", "customer_name"} {
+		arm := beginsWith(column)
+		if column != "order_ref" {
+			arm = column + " <> '' AND " + arm
+		}
+		arms, args = append(arms, arm), append(args, f.Text, f.Text)
+	}
+	if len(f.Known) > 0 {
+		return append(arms, "provider_payment_id = ? AND provider = ANY(?)"), append(args, f.Text, f.Known)
+	}
+	return append(arms, "provider_payment_id = ?"), append(args, f.Text)
+}
+
+// narrowMost is how many payments a text may name for their ids to be gathered first.
+const narrowMost = 1000
+
+// gathered returns the filter with the ids its text names, if they are few: the planner
+// cannot know that they are, and would walk the whole list to find them. A text that
+// names many is found quickly by walking.
+func (f PaymentFilter) gathered(ctx context.Context, q querier) (PaymentFilter, error) {
+	if f.Text == "" || f.narrow != nil {
+		return f, nil
+	}
+	if _, err := uuid.Parse(f.Text); err == nil {
+		return f, nil
+	}
+	w := &where{}
+	arms, args := f.textArms()
+	parts := make([]string, len(arms))
+	for i, arm := range arms {
+		n := strings.Count(arm, "?")
+		w.and(arm, args[:n]...)
+		args = args[n:]
+		parts[i] = fmt.Sprintf("(SELECT id FROM payments WHERE %s LIMIT %d)", w.conds[i], narrowMost+1)
+	}
+	rows, err := q.Query(ctx, strings.Join(parts, " UNION ALL "), w.planned()...)
+	if err != nil {
+		return f, fmt.Errorf("gather payments: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return f, fmt.Errorf("gather payments: %w", err)
+	}
+	if len(ids) <= narrowMost {
+		f.narrow = append([]uuid.UUID{}, ids...)
+	}
+	return f, nil
 }
 
 // beginsWith is the condition that a column begins with a text, whatever the case. It
@@ -156,6 +208,10 @@ func (f PaymentFilter) beyond(w *where, side string, id uuid.UUID) {
 
 // ListPayments reads one page, newest first.
 func (s *Store) ListPayments(ctx context.Context, f PaymentFilter, k Keyset) (PaymentPage, error) {
+	f, err := f.gathered(ctx, s.pool)
+	if err != nil {
+		return PaymentPage{}, err
+	}
 	w, back := f.where(), k.Before != uuid.Nil
 	order := "DESC"
 	switch {
@@ -167,9 +223,10 @@ func (s *Store) ListPayments(ctx context.Context, f PaymentFilter, k Keyset) (Pa
 	case k.Top != uuid.Nil:
 		f.beyond(w, "<=", k.Top)
 	}
-	sql := fmt.Sprintf("SELECT %s FROM payments %s ORDER BY %s LIMIT %s",
-		paymentColumns, w, f.order(order), w.arg(k.limit()+1))
-	rows, err := s.pool.Query(ctx, sql, w.args...)
+	// The ids first: that much an index answers alone, and it is chosen for it.
+	sql := fmt.Sprintf("SELECT %s FROM payments WHERE id IN (SELECT id FROM payments %s ORDER BY %s LIMIT %s) ORDER BY %s",
+		paymentColumns, w, f.order(order), w.arg(k.limit()+1), f.order(order))
+	rows, err := s.pool.Query(ctx, sql, w.planned()...)
 	if err != nil {
 		return PaymentPage{}, fmt.Errorf("list payments: %w", err)
 	}
@@ -197,7 +254,7 @@ type PaymentCounts struct {
 }
 
 // countPatience is how long counting may take. A list is worth showing without counts.
-const countPatience = "250ms"
+const countPatience = "100ms"
 
 // CountPayments counts the list's tabs under the filter, ignoring its status and review.
 // The cost is bounded whatever the filter: by index ranges where there is one per status,
@@ -210,7 +267,10 @@ func (s *Store) CountPayments(ctx context.Context, f PaymentFilter) (PaymentCoun
 	}
 	var c PaymentCounts
 	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
-		if _, err = tx.Exec(ctx, "SET LOCAL statement_timeout = '"+countPatience+"'"); err == nil {
+		if _, err = tx.Exec(ctx, "SET LOCAL statement_timeout = '"+countPatience+"'"); err != nil {
+			return err
+		}
+		if f, err = f.gathered(ctx, tx); err == nil {
 			c, err = count(ctx, tx, f)
 		}
 		return err
@@ -263,7 +323,7 @@ func (s *Store) countNewest(ctx context.Context, tx pgx.Tx, f PaymentFilter) (Pa
 	sql := fmt.Sprintf(`SELECT status, needs_review <> '{}', count(*) FROM
 		(SELECT status, needs_review FROM payments %s ORDER BY %s LIMIT %d) newest GROUP BY 1, 2`, w, f.order("DESC"), CountCap+1)
 	c := PaymentCounts{ByStatus: make(map[Status]int, len(Statuses))}
-	rows, err := tx.Query(ctx, sql, w.args...)
+	rows, err := tx.Query(ctx, sql, w.planned()...)
 	if err != nil {
 		return c, err
 	}
@@ -285,10 +345,13 @@ func (s *Store) countNewest(ctx context.Context, tx pgx.Tx, f PaymentFilter) (Pa
 // CountNewer counts the payments under the filter that are newer than top, bounded by
 // CountCap+1.
 func (s *Store) CountNewer(ctx context.Context, f PaymentFilter, top uuid.UUID) (n int, err error) {
+	if f, err = f.gathered(ctx, s.pool); err != nil {
+		return 0, err
+	}
 	w := f.where()
 	f.beyond(w, ">", top)
 	sql := fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM payments %s LIMIT %d) x", w, CountCap+1)
-	if err := s.pool.QueryRow(ctx, sql, w.args...).Scan(&n); err != nil {
+	if err := s.pool.QueryRow(ctx, sql, w.planned()...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count newer payments: %w", err)
 	}
 	return n, nil

@@ -124,7 +124,7 @@ func (s *Store) ListWebhooks(ctx context.Context, f InboxFilter, before int64, l
 		w.and("id < ?", before)
 	}
 	sql := fmt.Sprintf("SELECT %s FROM webhook_events %s ORDER BY id DESC LIMIT %s", inboxColumns, w, w.arg(limit+1))
-	rows, err := s.pool.Query(ctx, sql, w.args...)
+	rows, err := s.pool.Query(ctx, sql, w.planned()...)
 	if err != nil {
 		return nil, false, fmt.Errorf("list webhooks: %w", err)
 	}
@@ -194,7 +194,7 @@ func countNewestStates(ctx context.Context, tx pgx.Tx, f InboxFilter) (InboxCoun
 	w := f.where()
 	c := InboxCounts{ByState: make(map[string]int, len(InboxStates)+1)}
 	rows, err := tx.Query(ctx, fmt.Sprintf(`SELECT state, count(*) FROM
-		(SELECT state FROM webhook_events %s ORDER BY id DESC LIMIT %d) newest GROUP BY 1`, w, CountCap+1), w.args...)
+		(SELECT state FROM webhook_events %s ORDER BY id DESC LIMIT %d) newest GROUP BY 1`, w, CountCap+1), w.planned()...)
 	if err != nil {
 		return c, err
 	}

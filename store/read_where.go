@@ -3,6 +3,8 @@ package store
 import (
 	"strconv"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // CountCap bounds every count shown on a list: a screen says "10,000+" instead of
@@ -35,6 +37,12 @@ func (w *where) and(cond string, args ...any) {
 func (w *where) arg(v any) string {
 	w.args = append(w.args, v)
 	return "$" + strconv.Itoa(len(w.args))
+}
+
+// planned are the arguments for a query that is planned for them each time. A plan kept
+// for any value would read the whole table for a rare one.
+func (w *where) planned() []any {
+	return append([]any{pgx.QueryExecModeCacheDescribe}, w.args...)
 }
 
 // String returns "WHERE …", or nothing without conditions.
