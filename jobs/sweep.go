@@ -55,7 +55,8 @@ func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[sweepArgs]) error {
 		w.r.cfg.Log.InfoContext(ctx, "sweep found work", "overdue", swept.Overdue,
 			"requeued", swept.Requeued, "webhooks", swept.Webhooks, "aged", swept.Aged)
 	}
-	return errors.Join(err, w.r.compareCircuits(ctx), w.r.webhookSilence(ctx), w.undelivered(ctx), w.prune(ctx), w.r.cfg.Store.SweepBulks(ctx))
+	return errors.Join(err, w.r.compareCircuits(ctx), w.r.webhookSilence(ctx), w.undelivered(ctx), w.prune(ctx), w.r.cfg.Store.SweepBulks(ctx),
+		w.r.cfg.Store.SweepPauses(ctx))
 }
 
 // undelivered gives alerts that no sink has taken their job back: their tries were

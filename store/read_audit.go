@@ -29,8 +29,21 @@ type AuditFilter struct {
 	Action string // whole, e.g. payment.resolve
 	Target string // whole, e.g. payment:ID
 	Actor  string // whole, e.g. user:ID
-	People bool   // only what people did, not the engine
+	Whose  string // "people", "clients", "engine"; empty: everybody
+	From   time.Time
+	To     time.Time // not included
 }
+
+// auditWhose narrows to kinds of actors. The partial indexes audit_log_people and
+// audit_log_clients have the same words; most rows are the engine's.
+var auditWhose = map[string]string{
+	"people":  "(actor LIKE 'user:%' OR actor LIKE 'system:cli%')",
+	"clients": "actor LIKE 'client:%'",
+	"engine":  "actor LIKE 'system:%' AND actor NOT LIKE 'system:cli%'",
+}
+
+// auditSlack is how much longer than another a transaction may take to write its row.
+const auditSlack = 10 * time.Minute
 
 // ListAudit reads audit rows newest first, older than before (0: from the top).
 func (s *Store) ListAudit(ctx context.Context, f AuditFilter, before int64, limit int) (list []AuditEntry, more bool, err error) {
@@ -40,8 +53,18 @@ func (s *Store) ListAudit(ctx context.Context, f AuditFilter, before int64, limi
 			w.and(cond, v)
 		}
 	}
-	if f.People {
-		w.and("actor LIKE 'user:%'") // the partial index audit_log_people has the same words
+	if cond, ok := auditWhose[f.Whose]; ok {
+		w.and(cond)
+	}
+	// Rows are numbered in the order of their writing, give or take a transaction: numbers
+	// bound the walk down the primary key, times decide.
+	if !f.From.IsZero() {
+		w.and("id > coalesce((SELECT id FROM audit_log WHERE at < ? ORDER BY at DESC LIMIT 1), 0)", f.From.Add(-auditSlack))
+		w.and("at >= ?", f.From)
+	}
+	if !f.To.IsZero() {
+		w.and("id <= coalesce((SELECT id FROM audit_log WHERE at >= ? ORDER BY at LIMIT 1), 9223372036854775807)", f.To.Add(auditSlack))
+		w.and("at < ?", f.To)
 	}
 	if before > 0 {
 		w.and("id < ?", before)

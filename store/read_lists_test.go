@@ -296,7 +296,7 @@ func TestListWalletsAndAudit(t *testing.T) {
 	rows, _, err = r.ListAudit(ctx, store.AuditFilter{}, 0, 10)
 	require.NoError(t, err)
 	require.Len(t, rows, 3)
-	rows, more, err = r.ListAudit(ctx, store.AuditFilter{People: true}, 0, 1)
+	rows, more, err = r.ListAudit(ctx, store.AuditFilter{Whose: "people"}, 0, 1)
 	require.NoError(t, err)
 	require.True(t, more)
 	rows, _, err = r.ListAudit(ctx, store.AuditFilter{}, rows[0].ID, 1)

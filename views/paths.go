@@ -19,6 +19,7 @@ const (
 	PathSearch         = "/search"
 	PathCheckout       = "/checkout"
 	PathFaults         = "/demo/faults"
+	PathJobPages       = "/river"
 )
 
 // PaymentPath is one payment's page.

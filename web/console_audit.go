@@ -1,12 +1,15 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -17,51 +20,108 @@ import (
 
 // auditActions lists the actions people filter by most.
 var auditActions = []string{"payment.status", "payment.resolve", "payment.reconcile", "circuit.reset", "circuit.probe_once",
-	"circuit.forced_open", "circuit.forced_closed", "circuit.metrics_only", "charges.resume", "reconciliation.run", "webhook.reapply", "user.add", "apikey.add"}
+	"circuit.forced_open", "circuit.forced_closed", "circuit.metrics_only", "provider.resume", "queue.pause", "queue.resume", "reconciliation.run", "webhook.reapply", "user.add", "apikey.add"}
+
+// auditTabs are whose actions the tabs show; "all" is everybody's.
+var auditTabs = []string{"people", "clients", "engine", "all"}
+
+// auditQuery is what the address asks for.
+type auditQuery struct {
+	filter store.AuditFilter
+	whose  string
+	before int64
+	values url.Values // of the links
+}
+
+// readAuditQuery checks the address. The story of one thing, or of one actor, is whole
+// unless a tab is asked for.
+func readAuditQuery(c echo.Context) (q auditQuery, err error) {
+	f := &q.filter
+	for name, field := range map[string]*string{"action": &f.Action, "target": &f.Target, "actor": &f.Actor} {
+		if *field = strings.TrimSpace(c.QueryParam(name)); tooLong(*field) {
+			return q, invalid(name, "is longer than 200 characters")
+		}
+		q.values = with(q.values, name, *field)
+	}
+	for name, field := range map[string]*time.Time{"from": &f.From, "to": &f.To} {
+		day := c.QueryParam(name)
+		if day == "" {
+			continue
+		}
+		if *field, err = time.Parse(time.DateOnly, day); err != nil {
+			return q, invalid(name, "is not a day like 2026-11-30")
+		}
+		q.values = with(q.values, name, day)
+	}
+	if !f.To.IsZero() {
+		f.To = f.To.AddDate(0, 0, 1)
+	}
+	if q.before, err = pageNumber(c.QueryParam("before")); err != nil {
+		return q, invalid("before", "is not a page")
+	}
+	who := c.QueryParam("who")
+	if who != "" && !slices.Contains(auditTabs, who) {
+		return q, invalid("who", "is not one of the choices")
+	}
+	if q.whose = who; who == "" {
+		if q.whose = "people"; f.Target != "" || f.Actor != "" {
+			q.whose = "all"
+		}
+	}
+	if f.Whose = q.whose; q.whose == "all" {
+		f.Whose = ""
+	}
+	q.values = with(q.values, "who", who)
+	return q, nil
+}
 
 // auditPage answers the audit log.
 func (s *Server) auditPage(c echo.Context) error {
-	f := store.AuditFilter{Action: strings.TrimSpace(c.QueryParam("action")), Target: strings.TrimSpace(c.QueryParam("target"))}
-	who := c.QueryParam("who")
-	f.People = who != "all" && f.Target == "" // the story of one thing is whole
-	before, err := pageNumber(c.QueryParam("before"))
-	switch {
-	case err != nil:
-		return invalid("before", "is not a page")
-	case who != "" && who != "all":
-		return invalid("who", "is not one of the choices")
-	case tooLong(f.Action):
-		return invalid("action", "is longer than 200 characters")
-	case tooLong(f.Target):
-		return invalid("target", "is longer than 200 characters")
-	}
-	ctx := s.viewContext(c)
-	list, more, err := s.cfg.Store.ListAudit(ctx, f, before, rowsPerPage)
+	q, err := readAuditQuery(c)
 	if err != nil {
 		return err
 	}
-	v := views.AuditView{Page: s.page(c, "audit", views.T(ctx, "audit.title")), Action: f.Action, Target: f.Target, Actions: auditActions, All: !f.People}
-	if f.Action != "" && !slices.Contains(auditActions, f.Action) {
-		v.Actions = append(slices.Clone(auditActions), f.Action)
+	ctx := s.viewContext(c)
+	list, more, err := s.cfg.Store.ListAudit(ctx, q.filter, q.before, rowsPerPage)
+	if err != nil {
+		return err
+	}
+	v := views.AuditView{Page: s.page(c, "audit", views.T(ctx, "audit.title")), Whose: c.QueryParam("who"), Action: q.filter.Action,
+		Target: q.filter.Target, Actor: q.filter.Actor, From: c.QueryParam("from"), To: c.QueryParam("to"), Actions: auditActions,
+		Export: address(views.PathAudit+".csv", q.values)}
+	if a := q.filter.Action; a != "" && !slices.Contains(auditActions, a) {
+		v.Actions = append(slices.Clone(auditActions), a)
 	}
 	for _, a := range list {
 		row := auditRow(a)
-		if strings.HasPrefix(a.Actor, "system:") {
-			row.Who = views.T(ctx, "audit.system", "Name", a.ActorName)
-		}
+		row.Who = auditWho(ctx, a)
 		v.Rows = append(v.Rows, row)
 	}
-	values := with(with(with(nil, "action", f.Action), "target", f.Target), "who", who)
-	v.Tabs = []components.Tab{
-		{Label: views.T(ctx, "audit.tab.people"), Href: address(views.PathAudit, with(with(values, "who", ""), "target", "")), Current: f.People},
-		{Label: views.T(ctx, "audit.tab.all"), Href: address(views.PathAudit, with(values, "who", "all")), Current: !f.People}}
-	if more {
-		v.Pages.Older = address(views.PathAudit, with(values, "before", strconv.FormatInt(list[len(list)-1].ID, 10)))
+	for _, tab := range auditTabs {
+		v.Tabs = append(v.Tabs, components.Tab{Label: views.T(ctx, auditTabTexts[tab]), Current: tab == q.whose,
+			Href: address(views.PathAudit, with(q.values, "who", tab))})
 	}
-	if before > 0 {
-		v.Pages.Newer = address(views.PathAudit, values)
+	if more {
+		v.Pages.Older = address(views.PathAudit, with(q.values, "before", strconv.FormatInt(list[len(list)-1].ID, 10)))
+	}
+	if q.before > 0 {
+		v.Pages.Newer = address(views.PathAudit, q.values)
 	}
 	return s.render(c, http.StatusOK, views.Audit(v))
+}
+
+var auditTabTexts = map[string]string{"people": "audit.tab.people", "clients": "ops.audit.clients",
+	"engine": "ops.audit.engine", "all": "audit.tab.all"}
+
+// auditWho names an actor: a person or key by name, a command line by its user.
+func auditWho(ctx context.Context, a store.AuditEntry) string {
+	if name, ok := strings.CutPrefix(a.Actor, "system:cli"); ok {
+		return views.T(ctx, "ops.audit.cli", "Name", or(strings.TrimPrefix(name, ":"), "–"))
+	}
+	if strings.HasPrefix(a.Actor, "system:") {
+		return views.T(ctx, "audit.system", "Name", a.ActorName)
+	}
+	return a.ActorName
 }
 
 func auditRow(a store.AuditEntry) views.AuditRow {

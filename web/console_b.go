@@ -45,6 +45,8 @@ func registerConsoleB(s *Server) {
 	operator.GET(views.PathWebhooks+"/:id/reapply", s.confirmReapply)
 	operator.POST(views.PathWebhooks+"/:id/reapply", s.postReapply)
 	s.console.GET(views.PathQueues, s.queuesPage)
+	s.registerPauses(operator)
+	s.registerJobPages()
 	s.console.GET(views.PathReconciliation, s.runsPage)
 	s.console.GET(views.PathReconciliation+"/:id", s.runPage)
 	operator.GET(views.PathReconciliation+"/start/:provider", s.confirmSync)
@@ -52,6 +54,7 @@ func registerConsoleB(s *Server) {
 	s.console.GET(views.PathWallets, s.walletsPage)
 	s.console.GET(views.PathWallets+"/:id", s.walletPage)
 	s.console.GET(views.PathAudit, s.auditPage)
+	s.console.GET(views.PathAudit+".csv", s.exportAudit)
 	s.console.GET(views.PathSearch, s.searchPage)
 	s.registerDemo()
 }

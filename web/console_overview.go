@@ -38,6 +38,7 @@ type reading struct {
 	degraded time.Time
 	past     circuitPast
 	children store.ChildCounts
+	pauses   []store.QueuePause
 }
 
 // nowBoard keeps the latest reading: read on the hub's tick while somebody looks,
@@ -101,7 +102,7 @@ func (b *nowBoard) watch(ctx context.Context) []string {
 	parts := map[string]any{
 		topicOverview: []any{r.overviewFacts(), r.children, r.health, r.queues, r.circuits, r.switches},
 		"providers":   []any{r.health, r.queues, r.circuits, r.switches, r.history, r.past.settled, r.past.acts},
-		topicBanners:  []any{r.openCircuits(), r.degraded.IsZero(), r.overview.AgedUnknown, r.waiting(), r.switches},
+		topicBanners:  []any{r.openCircuits(), r.degraded.IsZero(), r.overview.AgedUnknown, r.waiting(), r.switches, r.pauses},
 	}
 	var changed []string
 	b.mu.Lock()
@@ -167,6 +168,9 @@ func (b *nowBoard) read(ctx context.Context) (*reading, error) {
 	}
 	for _, p := range switches {
 		r.switches[p.Provider] = p
+	}
+	if r.pauses, err = st.QueuePauses(ctx); err != nil {
+		return nil, err
 	}
 	if r.history, err = st.BreakerHistory(ctx, keptTransitions); err != nil {
 		return nil, err
@@ -284,6 +288,7 @@ func (s *Server) banners(ctx context.Context) views.BannerView {
 	for _, p := range s.cfg.Providers {
 		v.Items = append(v.Items, s.providerBanners(ctx, r, p.Name)...)
 	}
+	v.Items = append(v.Items, pauseBanners(ctx, r.pauses)...)
 	if n := r.overview.AgedUnknown; n > 0 {
 		v.Items = append(v.Items, views.Banner{ID: "banner-aged", Tone: components.ToneWarn, Href: views.PathQueue,
 			Text: views.N(ctx, "banner.unknown_aged", int64(n), "Limit", messages.Span(ctx, unknownAged))})

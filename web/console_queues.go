@@ -17,10 +17,11 @@ import (
 
 // queuesPage answers the bulkheads' depth; all of it is live.
 func (s *Server) queuesPage(c echo.Context) error {
-	title := views.T(s.viewContext(c), "queues.title")
+	title, needs := views.T(s.viewContext(c), "queues.title"), s.needsOperator(c)
+	jobs := s.cfg.JobPages != nil && s.user(c).Role.AtLeast(store.RoleAdmin)
 	return s.livePage(c, "queues", title, topicQueues, func(ctx context.Context, rev string) (templ.Component, error) {
 		v, err := s.queuesView(ctx)
-		v.Live = region(c, "queues", topicQueues, rev)
+		v.Live, v.Needs, v.Jobs = region(c, "queues", topicQueues, rev), needs, jobs
 		return views.Queues(v), err
 	})
 }
@@ -48,6 +49,11 @@ func (s *Server) queuesView(ctx context.Context) (views.QueuesView, error) {
 			q.Oldest = &now // River makes a job ready a moment early
 		}
 		row := s.queueRow(q)
+		for _, p := range r.pauses {
+			if p.Queue == q.Queue {
+				row.Paused, row.PausedBy, row.PausedAt, row.PausedUntil = true, p.ByName, p.At, p.Until
+			}
+		}
 		s.forecast(&row, q.Queue, r, waits)
 		v.Rows = append(v.Rows, row)
 	}

@@ -46,6 +46,8 @@ type Config struct {
 	OIDC *OIDC
 	// RequireFactor makes operators and admins set up a second factor before anything else.
 	RequireFactor bool
+	// JobPages shows admins single jobs of the queue; nil: nobody.
+	JobPages JobPages
 	// Demo is set by `fusebox demo` only: checkout page and fault panel.
 	Demo *Demo
 	Log  *slog.Logger

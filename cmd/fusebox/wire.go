@@ -28,6 +28,7 @@ type app struct {
 	log      *slog.Logger
 	pool     *pgxpool.Pool
 	store    *store.Store
+	jobs     *jobs.Enqueuer
 	registry *provider.Registry
 	redis    redis.UniversalClient
 	circuits *breaker.Redis
@@ -67,6 +68,7 @@ func buildReader(ctx context.Context, cfg config, name string) (*app, error) {
 		a.close()
 		return nil, err
 	}
+	a.jobs = enq
 	a.store = store.New(a.pool, store.Options{Enqueuer: enq, Log: a.log, WakeAt: a.wakeAt})
 	return a, nil
 }
@@ -167,11 +169,15 @@ func (a *app) server(demo *web.Demo) (*web.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("FUSEBOX_TRUSTED_PROXIES: %w", err)
 	}
+	pages, err := jobPages(a.jobs.Client(), a.log)
+	if err != nil {
+		return nil, err
+	}
 	return web.New(web.Config{
 		Store: a.store, Breaker: a.circuits, Providers: a.cfg.providers, Registry: a.registry,
 		PublicURL: a.cfg.publicURL(), Version: version, TranslateURL: a.cfg.TranslateURL,
 		TranslateKey: a.cfg.TranslateKey, MetricsToken: a.cfg.MetricsToken, TrustedProxies: proxies,
-		Demo: demo, Log: a.log,
+		JobPages: pages, Demo: demo, Log: a.log,
 	})
 }
 
