@@ -206,13 +206,13 @@ func TestSearchFindsByEveryIdentifier(t *testing.T) {
 	t.Parallel()
 	r, ctx := newReading(t), context.Background()
 	p := r.db.SeedPayment(t, func(p *store.Payment) { p.OrderRef, p.ProviderPaymentID = "ORD-77", "pay_own" })
-	r.db.SeedAttempt(t, p, func(a *store.Attempt) { a.OperationKey, a.ProviderRequestID = "fbx_k", "req_5" })
+	r.db.SeedAttempt(t, p, func(a *store.Attempt) { a.ProviderRequestID = "req_5" })
 	r.db.SeedObject(t, p, func(o *store.ProviderObject) { o.ObjectID = "pay_twin" })
 	r.db.SeedWebhook(t, func(e *store.InboxEvent) { e.EventKey = "evt_5" })
 	wallet := r.db.SeedWallet(t, "acme", "EUR", 500)
 	run := r.db.SeedRun(t, nil)
 
-	for _, q := range []string{p.ID.String(), "ORD-77", "ord-7", "pay_own", "pay_twin", "fbx_k", "req_5", p.IdempotencyKey} {
+	for _, q := range []string{p.ID.String(), "ORD-77", "ord-7", "pay_own", "pay_twin", "charge-" + p.ID.String(), "req_5", p.ID.String()[:13], p.IdempotencyKey} {
 		f, err := r.Search(ctx, q, nil)
 		require.NoError(t, err, q)
 		require.Len(t, f.Payments, 1, q)
