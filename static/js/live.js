@@ -171,8 +171,9 @@
     failures += 1;
     broke();
     tell({ broke: true });
-    // A stream does not say why it was refused; a poll does: signed out, or not there.
-    if (refused || failures >= POLL_AFTER) poll();
+    // A stream does not say why it was refused; a poll does: signed out, or not there. Not
+    // at once: it also ends when the person goes to another page.
+    if (refused || failures >= POLL_AFTER) setTimeout(poll, 300);
     retry = setTimeout(connect, backoff(failures));
   };
 
@@ -250,6 +251,8 @@
     judge();
   };
   document.addEventListener("visibilitychange", back);
+  window.addEventListener("pagehide", hush);
+  window.addEventListener("pageshow", (e) => e.persisted && connect());
   window.addEventListener("online", back);
   setInterval(() => {
     judge();
