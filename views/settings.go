@@ -46,6 +46,7 @@ type FactorsView struct {
 	Passkeys  []PasskeyRow
 	CodesLeft int
 	Any       bool
+	ByName    bool // the console has a name, so passkeys can be added
 	Required  bool // nothing else works before one is set up
 }
 

@@ -20,8 +20,6 @@ const recentFor = 10 * time.Minute
 func (s *Server) registerAgain() {
 	s.public.GET(views.PathAgain, s.againPage, s.requireUser)
 	s.public.POST(views.PathAgain, s.again, s.requireUser)
-	s.public.POST(views.PathAgain+"/passkey/begin", s.beginAgainPasskey, s.requireUser)
-	s.public.POST(views.PathAgain+"/passkey", s.againPasskey, s.requireUser)
 }
 
 // requireRecent lets a change through when its author proved who they are lately, and
@@ -57,7 +55,7 @@ func (s *Server) askAgain(c echo.Context, status int, next, problem string) erro
 		return err
 	}
 	return s.render(c, status, views.AskAgain(views.AgainPage{Next: safeNext(next), Email: u.Email,
-		Passkeys: len(f.Passkeys) > 0, OIDC: s.oidcName(), Error: problem}))
+		Passkeys: s.passkeys != nil && len(f.Passkeys) > 0, OIDC: s.oidcName(), Error: problem}))
 }
 
 // again checks the password of the person who is signed in.

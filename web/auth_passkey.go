@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 
@@ -24,11 +25,15 @@ const sessionChallenge = "challenge"
 // errPasskey: the passkey's answer was not accepted.
 var errPasskey = errors.New("web: passkey not accepted")
 
-// newPasskeys returns the checker for the console's own address.
+// newPasskeys returns the checker for the console's own address. It is nil when that is a
+// bare IP address: passkeys belong to a name.
 func newPasskeys(origin string) (*webauthn.WebAuthn, error) {
 	u, err := url.Parse(origin)
 	if err != nil {
 		return nil, err
+	}
+	if net.ParseIP(u.Hostname()) != nil {
+		return nil, nil
 	}
 	return webauthn.New(&webauthn.Config{RPID: u.Hostname(), RPDisplayName: "Fusebox", RPOrigins: []string{origin},
 		AttestationPreference: protocol.PreferNoAttestation,

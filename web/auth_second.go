@@ -83,7 +83,7 @@ func (s *Server) askSecond(c echo.Context, status int, u store.User, problem str
 		return err
 	}
 	return s.render(c, status, views.SecondFactor(views.SecondPage{Next: s.sessions.GetString(c.Request().Context(), pendingNext),
-		App: f.AppSince != nil, Passkeys: len(f.Passkeys) > 0, Error: problem}))
+		App: f.AppSince != nil, Passkeys: s.passkeys != nil && len(f.Passkeys) > 0, Error: problem}))
 }
 
 // second checks a code of the app, or a recovery code.

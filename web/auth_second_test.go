@@ -162,7 +162,7 @@ type device struct {
 func newDevice(handle []byte) *device {
 	return &device{rp: virtualwebauthn.RelyingParty{Name: "Fusebox", ID: "fusebox.test", Origin: "http://fusebox.test"},
 		auth: virtualwebauthn.NewAuthenticatorWithOptions(virtualwebauthn.AuthenticatorOptions{UserHandle: handle}),
-		cred: virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)}
+		cred: virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeRSA)}
 }
 
 func (d *device) answer(b *browser, begin string) string {

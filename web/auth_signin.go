@@ -18,12 +18,16 @@ func (s *Server) registerAuth() {
 	s.guard = newSignInGuard(s.cfg.Now)
 	s.public.GET("/signin", s.signInPage)
 	s.public.POST("/signin", s.signIn)
-	s.public.POST("/signin/passkey/begin", s.beginPasskeySignIn)
-	s.public.POST("/signin/passkey", s.passkeySignIn)
 	s.public.GET(views.PathSecond, s.secondPage)
 	s.public.POST(views.PathSecond, s.second)
-	s.public.POST(views.PathSecond+"/passkey/begin", s.beginSecondPasskey)
-	s.public.POST(views.PathSecond+"/passkey", s.secondPasskey)
+	if s.passkeys != nil {
+		s.public.POST("/signin/passkey/begin", s.beginPasskeySignIn)
+		s.public.POST("/signin/passkey", s.passkeySignIn)
+		s.public.POST(views.PathSecond+"/passkey/begin", s.beginSecondPasskey)
+		s.public.POST(views.PathSecond+"/passkey", s.secondPasskey)
+		s.public.POST(views.PathAgain+"/passkey/begin", s.beginAgainPasskey, s.requireUser)
+		s.public.POST(views.PathAgain+"/passkey", s.againPasskey, s.requireUser)
+	}
 	s.public.POST("/signout", s.signOut)
 	if s.cfg.OIDC != nil {
 		s.public.GET(views.PathOIDC, s.startOIDC)
@@ -51,7 +55,7 @@ func (s *Server) signInPage(c echo.Context) error {
 
 // signInAgain shows the form with what went wrong.
 func (s *Server) signInAgain(c echo.Context, status int, p views.SignInPage) error {
-	p.OIDC = s.oidcName()
+	p.OIDC, p.Passkeys = s.oidcName(), s.passkeys != nil
 	return s.render(c, status, views.SignIn(p))
 }
 

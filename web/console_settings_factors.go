@@ -36,8 +36,10 @@ func (s *Server) registerFactors(recent *echo.Group) {
 	recent.POST(views.PathFactors+"/app/remove", s.postRemoveApp)
 	recent.GET(views.PathFactors+"/codes", s.confirmCodes)
 	recent.POST(views.PathFactors+"/codes", s.postCodes)
-	recent.POST(views.PathFactors+"/passkeys/begin", s.beginPasskey)
-	recent.POST(views.PathFactors+"/passkeys", s.postPasskey)
+	if s.passkeys != nil {
+		recent.POST(views.PathFactors+"/passkeys/begin", s.beginPasskey)
+		recent.POST(views.PathFactors+"/passkeys", s.postPasskey)
+	}
 	recent.GET(views.PathFactors+"/passkeys/:id", s.confirmRemovePasskey)
 	recent.POST(views.PathFactors+"/passkeys/:id", s.postRemovePasskey)
 }
@@ -48,7 +50,7 @@ func (s *Server) factors(c echo.Context) (views.FactorsView, error) {
 	if err != nil {
 		return views.FactorsView{}, err
 	}
-	v := views.FactorsView{AppSince: f.AppSince, CodesLeft: f.CodesLeft, Any: f.AppSince != nil || len(f.Passkeys) > 0}
+	v := views.FactorsView{AppSince: f.AppSince, CodesLeft: f.CodesLeft, Any: f.AppSince != nil || len(f.Passkeys) > 0, ByName: s.passkeys != nil}
 	for _, k := range f.Passkeys {
 		v.Passkeys = append(v.Passkeys, views.PasskeyRow{ID: k.ID.String(), Name: k.Name, Created: k.CreatedAt, Used: k.LastUsedAt})
 	}

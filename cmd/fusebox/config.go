@@ -45,6 +45,8 @@ type config struct {
 
 	RedisTimeout time.Duration `env:"FUSEBOX_REDIS_TIMEOUT" envDefault:"50ms"`
 
+	SignIn signInConfig
+
 	ProviderNames []string `env:"FUSEBOX_PROVIDERS" envSeparator:","`
 
 	providers     []provider.Settings
@@ -171,7 +173,8 @@ func (c config) validate() error {
 			bad(name, "%v", err)
 		}
 	}
-	errs = append(errs, c.validateProviders(), c.validateCircuits())
+	_, err := c.SignIn.oidc()
+	errs = append(errs, err, c.validateProviders(), c.validateCircuits())
 	return errors.Join(errs...)
 }
 

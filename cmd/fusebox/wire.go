@@ -173,7 +173,12 @@ func (a *app) server(demo *web.Demo) (*web.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	oidc, err := a.cfg.SignIn.oidc()
+	if err != nil {
+		return nil, err
+	}
 	return web.New(web.Config{
+		OIDC: oidc, RequireFactor: a.cfg.SignIn.RequireFactor,
 		Store: a.store, Breaker: a.circuits, Providers: a.cfg.providers, Registry: a.registry,
 		PublicURL: a.cfg.publicURL(), Version: version, TranslateURL: a.cfg.TranslateURL,
 		TranslateKey: a.cfg.TranslateKey, MetricsToken: a.cfg.MetricsToken, TrustedProxies: proxies,
