@@ -142,7 +142,7 @@ func Audit(v AuditView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = components.Input(components.Field{ID: "f-actor", Name: "actor", Label: T(ctx, "ops.audit.actor"), Value: v.Actor, Max: 200, Autocomplete: "off"}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = components.Input(components.Field{ID: "f-actor", Name: "actor", Label: T(ctx, "audit.col.who"), Placeholder: "user:…", Value: v.Actor, Max: 200, Autocomplete: "off"}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
