@@ -66,6 +66,9 @@ func (o PageOptions) watch(ctx context.Context, console Console, n int) (watched
 	return out, <-traffic
 }
 
+var arrivalColumns = []string{"id", "client_id", "idempotency_key", "request_hash", "order_ref", "provider", "amount", "currency", "status",
+	"status_reason", "status_evidence", "created_at", "updated_at", "settled_at"}
+
 // arrivals makes two payments a second on a connection of its own, whose statements are
 // not the console's.
 func arrivals(ctx context.Context, console Console) error {
@@ -81,9 +84,9 @@ func arrivals(ctx context.Context, console Console) error {
 		if err != nil {
 			return err
 		}
-		_, err = c.Exec(ctx, `INSERT INTO payments (id, client_id, idempotency_key, request_hash, order_ref, provider, amount, currency, status, status_reason,
-				status_evidence, created_at, updated_at, settled_at)
-			VALUES ($1, 'bench', $2, '\x00', 'LIVE', 'atlas', 4900, 'EUR', 'succeeded', 'answered', 'answer', now(), now(), now())`, id, id.String())
+		now := time.Now()
+		row := []any{id, "bench", id.String(), []byte{0}, "LIVE", "atlas", int64(4900), "EUR", "succeeded", "answered", "answer", now, now, now}
+		_, err = c.CopyFrom(ctx, pgx.Identifier{"payments"}, arrivalColumns, pgx.CopyFromRows([][]any{row}))
 		if err == nil {
 			_, err = c.Exec(ctx, `SELECT pg_notify('fusebox', 'payments')`)
 		}
