@@ -56,6 +56,7 @@ func TestBrowserShellShortcuts(t *testing.T) {
 	b.Press("g")
 	b.Press("q")
 	b.Holds(soon, `location.pathname === "/queue"`)
+	isLive(b) // the scripts of the new page run
 	b.Press("?")
 	b.Wait("dialog#keys[open]")
 	b.Fits()
@@ -75,6 +76,7 @@ func TestBrowserShellShortcuts(t *testing.T) {
 	b.Press("?")
 	b.Click("dialog#keys button[name=keys]")
 	b.Holds(soon, `document.documentElement.dataset.shortcuts === "false"`)
+	isLive(b)
 	b.Press("/")
 	b.Press("g")
 	b.Press("p")
