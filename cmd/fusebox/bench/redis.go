@@ -78,6 +78,13 @@ func (s *redisServer) start() error {
 		return fmt.Errorf("redis-server: %w", err)
 	}
 	s.url = "redis://127.0.0.1:" + port
+	// The client logs every refused connection: it is asked once the server listens.
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
+			_ = c.Close()
+			break
+		}
+	}
 	s.stop = func() {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()
