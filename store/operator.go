@@ -22,8 +22,9 @@ type ResolveParams struct {
 
 // Resolve settles an unknown or needs-review payment on a person's word. To is the
 // status it is in, which clears its review reasons, or for an unknown one succeeded or
-// failed. A reason is required. Errors: *ConflictError, ErrNotAllowed, ErrNotFound;
-// after any of them nothing is changed.
+// failed. A reason is required. It ends the lease of whoever did it; a live one of
+// somebody else's refuses it. Errors: *ConflictError, *HeldError, ErrNotAllowed,
+// ErrNotFound; after any of them nothing is changed.
 func (s *Store) Resolve(ctx context.Context, r ResolveParams) (Payment, error) {
 	var out Payment
 	err := s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -40,6 +41,12 @@ func (s *Store) Resolve(ctx context.Context, r ResolveParams) (Payment, error) {
 			}
 		} else if len(p.NeedsReview) == 0 {
 			return ErrNotAllowed // nothing to settle
+		}
+		if err := s.heldByOther(ctx, tx, p.ID, r.By); err != nil {
+			return err
+		}
+		if err := endLease(ctx, tx, p.ID); err != nil {
+			return err
 		}
 		out, _, err = s.apply(ctx, tx, p, change{
 			to: r.To, on: ByOperator, reason: clean(r.Reason), drop: p.NeedsReview,
@@ -79,6 +86,9 @@ func (s *Store) ReconcileNow(ctx context.Context, actionID, paymentID uuid.UUID,
 			return err
 		}
 		if err := s.Audit(ctx, tx, by, "payment.reconcile", "payment:"+p.ID.String(), "", state(p), nil); err != nil {
+			return err
+		}
+		if err := s.renew(ctx, tx, p.ID, by); err != nil {
 			return err
 		}
 		return s.enqueuer().Reconcile(ctx, tx, p.ID, p.Provider, time.Time{})

@@ -390,47 +390,5 @@ func (s *Store) StreamPayments(ctx context.Context, f PaymentFilter, fn func(Pay
 	}
 }
 
-// Waiting is a payment that needs a person's answer, with the age the work queue
-// orders by.
-type Waiting struct {
-	Payment Payment
-	Since   time.Time // unknown since, or created when only the review reasons wait
-}
-
-// WorkQueue lists unknown and needs-review payments, oldest first. total is bounded
-// by CountCap+1.
-func (s *Store) WorkQueue(ctx context.Context, providerName string, limit int) (list []Waiting, total int, err error) {
-	w := &where{}
-	w.and("(status = 'unknown' OR needs_review <> '{}')")
-	if providerName != "" {
-		w.and("provider = ?", providerName)
-	}
-	count := fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM payments %s LIMIT %d) x", w, CountCap+1)
-	if err := s.pool.QueryRow(ctx, count, w.args...).Scan(&total); err != nil {
-		return nil, 0, fmt.Errorf("work queue: %w", err)
-	}
-	sql := fmt.Sprintf("SELECT %s FROM payments %s ORDER BY coalesce(unknown_since, created_at), id LIMIT %s",
-		paymentColumns, w, w.arg(limit))
-	rows, err := s.pool.Query(ctx, sql, w.args...)
-	if err != nil {
-		return nil, 0, fmt.Errorf("work queue: %w", err)
-	}
-	payments, err := pgx.CollectRows(rows, rowToPayment)
-	if err != nil {
-		return nil, 0, fmt.Errorf("work queue: %w", err)
-	}
-	for _, p := range payments {
-		list = append(list, Waiting{Payment: p, Since: waitingSince(p)})
-	}
-	return list, total, nil
-}
-
-func waitingSince(p Payment) time.Time {
-	if p.UnknownSince != nil {
-		return *p.UnknownSince
-	}
-	return p.CreatedAt
-}
-
 // rowToPayment adapts scanPayment to pgx.CollectRows.
 func rowToPayment(row pgx.CollectableRow) (Payment, error) { return scanPayment(row) }

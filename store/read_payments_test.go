@@ -165,33 +165,6 @@ func TestCountsStopAtTheCap(t *testing.T) {
 	require.Equal(t, store.CountCap+500, n, "an export is never cut")
 }
 
-func TestWorkQueueIsOldestFirst(t *testing.T) {
-	t.Parallel()
-	r, ctx := newReading(t), context.Background()
-	at := func(d time.Duration) *time.Time { v := storetest.Epoch.Add(d); return &v }
-	r.db.SeedPayment(t, func(p *store.Payment) { p.OrderRef, p.UnknownSince = "young", at(2*time.Hour) })
-	r.db.SeedPayment(t, func(p *store.Payment) { p.OrderRef, p.UnknownSince = "old", at(time.Minute) })
-	r.db.SeedPayment(t, func(p *store.Payment) {
-		p.OrderRef, p.Status, p.NeedsReview = "paid twice", store.Succeeded, []string{store.ReviewDuplicate}
-	})
-	r.db.SeedPayment(t, func(p *store.Payment) { p.OrderRef, p.Status = "fine", store.Succeeded })
-
-	list, total, err := r.WorkQueue(ctx, "", 10)
-	require.NoError(t, err)
-	require.Equal(t, 3, total)
-	got := []string{}
-	for _, w := range list {
-		got = append(got, w.Payment.OrderRef)
-	}
-	require.Equal(t, []string{"paid twice", "old", "young"}, got)
-	require.True(t, list[0].Since.Equal(storetest.Epoch))
-
-	list, total, err = r.WorkQueue(ctx, "elsewhere", 10)
-	require.NoError(t, err)
-	require.Zero(t, total)
-	require.Empty(t, list)
-}
-
 func TestDossierHoldsAllEvidence(t *testing.T) {
 	t.Parallel()
 	r, ctx := newReading(t), context.Background()

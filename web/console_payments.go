@@ -373,7 +373,7 @@ func (s *Server) workQueuePage(c echo.Context) error {
 }
 
 func (s *Server) workQueue(ctx context.Context, name string, live components.LiveRegion) (views.QueueListView, error) {
-	waiting, total, err := s.cfg.Store.WorkQueue(ctx, name, queueRows)
+	waiting, total, err := s.cfg.Store.WorkQueue(ctx, store.AnswerFilter{Provider: name}, queueRows)
 	if err != nil {
 		return views.QueueListView{}, err
 	}
