@@ -214,7 +214,7 @@ func (c *charge) send(ctx context.Context, a store.Attempt, permit breaker.Permi
 func (c *charge) finish(ctx context.Context, a store.Attempt, charged provider.Charged) error {
 	p := c.plan(charged)
 	if c.replay {
-		p = c.replayPlan(charged)
+		p = c.r.replayPlan(c.lane, c.history, charged)
 	}
 	write, cancel := store.Detached(ctx)
 	defer cancel()

@@ -32,8 +32,11 @@ func (r *Runner) plan(l *lane, h history, charged provider.Charged) plan {
 	switch charged.Outcome {
 	case provider.NotSent:
 		p.again, p.wait = true, retryPause(s, h.notSent+1)
-		if charged.Exchange.Cancelled {
+		switch {
+		case charged.Exchange.Cancelled:
 			p.wait = 0 // our own shutdown: another worker may go on at once
+		case charged.Next == provider.NextSnooze && charged.RetryAfter > 0:
+			p.wait = throttled(s, h, charged.RetryAfter) // what it needs first says when to come back
 		}
 	case provider.NotExecuted:
 		p.again, p.wait = true, throttled(s, h, charged.RetryAfter)
@@ -87,7 +90,7 @@ func (c *charge) alerts(a store.Attempt, charged provider.Charged) []store.Alert
 		out = append(out, store.Alert{
 			Kind: "charge_not_leaving", Severity: "warning", Provider: name, PaymentID: &id,
 			Title:     fmt.Sprintf("Charges do not reach %s", name),
-			Detail:    fmt.Sprintf("%d tries, last: %s. The payment stays pending and is tried on at the low rate.", maxTries(c.lane.settings), charged.Reason),
+			Detail:    fmt.Sprintf("%d tries, last: %s. The payment stays %s and is tried on at the low rate.", maxTries(c.lane.settings), charged.Reason, c.payment.Status),
 			DedupeKey: "charge_not_leaving:" + name + ":" + c.r.cfg.Now().UTC().Format(time.DateOnly),
 		})
 	}

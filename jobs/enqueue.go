@@ -57,6 +57,11 @@ func (e *Enqueuer) Operation(ctx context.Context, tx pgx.Tx, operationID uuid.UU
 	return e.insert(ctx, tx, operationArgs{OperationID: operationID, Provider: provider}, at)
 }
 
+// ReplayOperation implements store.Enqueuer.
+func (e *Enqueuer) ReplayOperation(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, provider string) error {
+	return e.insert(ctx, tx, operationArgs{OperationID: operationID, Provider: provider, Replay: true}, time.Time{})
+}
+
 // OperationLookup implements store.Enqueuer.
 func (e *Enqueuer) OperationLookup(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, provider string, at time.Time) error {
 	return e.insert(ctx, tx, operationLookupArgs{OperationID: operationID, Provider: provider}, at)

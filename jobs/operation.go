@@ -51,6 +51,7 @@ type operation struct {
 	payment  store.Payment
 	history  history
 	body     []byte // request bytes of a first attempt; nil: repeat the stored ones
+	replay   bool   // an unknown operation's key and bytes go out again, see operation_replay.go
 }
 
 // run takes the steps of charge.run, in the same order.
@@ -92,7 +93,11 @@ func (o *operation) load(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("jobs: operation: %w", err)
 	}
-	if o.op.Status != store.Pending {
+	want := store.Pending
+	if o.replay = o.job.Args.Replay; o.replay {
+		want = store.Unknown
+	}
+	if o.op.Status != want || o.replay && !o.lane.replaysOperation(o.op) {
 		return true, nil
 	}
 	if o.payment, err = o.r.cfg.Store.Payment(ctx, o.op.PaymentID); err != nil {
@@ -140,6 +145,7 @@ func (o *operation) begin(ctx context.Context) (store.Attempt, error) {
 	o.r.cfg.At(PointBeforeMark, o.op.ID.String())
 	a, op, err := o.r.cfg.Store.BeginOperation(ctx, store.BeginOperationParams{
 		OperationID: o.op.ID, Body: o.body, KeyLife: o.lane.keyLife(), Deadline: attemptOwned(o.lane.settings), Worker: o.r.cfg.Worker,
+		Replay: o.replay, AskAfter: o.lane.asks(),
 	})
 	if err != nil {
 		return store.Attempt{}, err
@@ -154,8 +160,11 @@ func (o *operation) begin(ctx context.Context) (store.Attempt, error) {
 func (o *operation) refused(ctx context.Context, err error) error {
 	last := o.lane.settings.RetryPauses[len(o.lane.settings.RetryPauses)-1]
 	switch {
-	case errors.Is(err, store.ErrSettled), errors.Is(err, store.ErrMaybeSent), errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, store.ErrSettled), errors.Is(err, store.ErrMaybeSent),
+		errors.Is(err, store.ErrKeyExpired), errors.Is(err, store.ErrNotFound):
 		return nil // settled, or only a lookup may go on, which the store has queued
+	case errors.Is(err, store.ErrInFlight) && o.replay:
+		return nil // its outcome, or the sweep once it is overdue, queues the next one
 	case errors.Is(err, store.ErrInFlight):
 		return river.JobSnooze(jitter(attemptOwned(o.lane.settings)))
 	case errors.Is(err, store.ErrPaused):
@@ -185,6 +194,9 @@ func (o *operation) send(ctx context.Context, a store.Attempt, permit breaker.Pe
 	charged := o.operator.Operate(call, provider.OperationCall{
 		Kind: o.op.Kind, OperationID: id, ProviderPaymentID: o.op.ProviderPaymentID, Key: a.OperationKey, Body: a.Request, Want: o.op.Money(),
 	})
+	if o.replay {
+		charged = provider.Replayed(charged)
+	}
 	o.r.cfg.At(PointAfterAnswer, id)
 	permit.Report(context.WithoutCancel(ctx), breaker.Verdict(charged.Health), charged.Exchange.Latency(), charged.Reason, o.op.PaymentID.String())
 	return charged
@@ -194,6 +206,9 @@ func (o *operation) send(ctx context.Context, a store.Attempt, permit breaker.Pe
 // the job in the same transaction unless it comes back itself.
 func (o *operation) finish(ctx context.Context, a store.Attempt, charged provider.Charged) error {
 	p := o.r.plan(o.lane, o.history, charged)
+	if o.replay {
+		p = o.r.replayPlan(o.lane, o.history, charged)
+	}
 	write, cancel := store.Detached(ctx)
 	defer cancel()
 	err := o.r.cfg.Store.InTx(write, func(ctx context.Context, tx pgx.Tx) error {
@@ -212,7 +227,8 @@ func (o *operation) finish(ctx context.Context, a store.Attempt, charged provide
 func (o *operation) write(ctx context.Context, tx pgx.Tx, a store.Attempt, charged provider.Charged, p plan) error {
 	s := o.r.cfg.Store
 	if _, err := s.FinishOperation(ctx, tx, store.FinishParams{
-		AttemptID: a.ID, Charged: withoutOwnAlerts(charged), RetryAt: p.retryAt, ReconcileAt: p.reconcileAt, NoStatusAPI: !o.lane.asks(),
+		AttemptID: a.ID, Charged: withoutOwnAlerts(charged), RetryAt: p.retryAt, ReconcileAt: p.reconcileAt,
+		NoStatusAPI: !o.lane.asks() && !o.lane.canReplay(),
 	}); err != nil {
 		return err
 	}
@@ -247,7 +263,7 @@ func (o *operation) alerts(a store.Attempt, charged provider.Charged) []store.Al
 		out = append(out, store.Alert{
 			Kind: kind + "_not_leaving", Severity: "warning", Provider: name, PaymentID: &id,
 			Title:     fmt.Sprintf("A %s does not reach %s", kind, name),
-			Detail:    fmt.Sprintf("%d tries, last: %s. It stays pending and is tried on at the low rate.", maxTries(o.lane.settings), charged.Reason),
+			Detail:    fmt.Sprintf("%d tries, last: %s. It stays %s and is tried on at the low rate.", maxTries(o.lane.settings), charged.Reason, o.op.Status),
 			DedupeKey: kind + "_not_leaving:" + name + ":" + o.r.cfg.Now().UTC().Format(time.DateOnly),
 		})
 	}

@@ -5,10 +5,12 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// operationArgs asks for an operation (a refund) to be sent, in the queue and so the
-// bulkhead of its provider's charges.
+// operationArgs asks for an operation (a refund) to be sent, or for the resend of an
+// unknown one's own key and bytes, in the queue and so the bulkhead of its provider's
+// charges. The two are unique apart from each other, see chargeArgs.
 type operationArgs struct {
 	OperationID uuid.UUID `json:"operation_id" river:"unique"`
+	Replay      bool      `json:"replay" river:"unique"`
 	Provider    string    `json:"provider"`
 }
 

@@ -45,11 +45,16 @@ func (w *operationLookupWorker) Work(ctx context.Context, job *river.Job[operati
 		return fmt.Errorf("jobs: operation lookup: %w", err)
 	}
 	operator, can := l.operator(op.Kind)
-	if !l.asks() || !can {
+	if !can || !l.asks() && !l.canReplay() {
 		return nil // the sweep marks it for a person; asking would prove nothing
 	}
 	if !needsOperationLookup(op) {
 		return w.leave(ctx, job, l)
+	}
+	if l.replaysOperation(op) || !l.asks() {
+		if ask, err := w.replay(ctx, job, l); err != nil || !ask {
+			return err
+		}
 	}
 	looked, err := w.r.askOperation(ctx, l, operator, op)
 	if d := denied(err); d != nil {

@@ -82,6 +82,42 @@ func TestAReplayMayFindADecline(t *testing.T) {
 	require.Zero(t, b.ledger(p))
 }
 
+// A rejection of the replay does not prove that the first send was not executed: unknown,
+// for a person to see, and no further replay. Where somebody can be asked, that settles it.
+func TestARejectedReplayProvesNothing(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusBadRequest, http.StatusUnprocessableEntity} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			b, f := replaying(t, nil)
+			f.on(cut, says(status, ""))
+			b.start("w1", nil)
+			p := b.pay("delta", nil)
+			b.eventually("a person is asked", func() (bool, string) {
+				got := b.payment(p.ID)
+				return len(got.NeedsReview) == 2 && got.NextCheckAt == nil, fmt.Sprint(got.Status, got.NeedsReview)
+			})
+			b.idle(kindCharge)
+			p = b.payment(p.ID)
+			require.Equal(t, store.Unknown, p.Status)
+			require.Equal(t, []string{store.ReviewContradiction, store.ReviewNoStatusAPI}, p.NeedsReview)
+			require.Equal(t, provider.ReasonReplayRejected, p.StatusReason)
+			require.Len(t, f.seen(), 2, "and no further replay")
+		})
+	}
+	t.Run("where somebody can be asked", func(t *testing.T) {
+		t.Parallel()
+		b, f := replaying(t, nil)
+		f.caps.Ways = []provider.Way{provider.ReplayKey, provider.ByReference}
+		f.on(cut, says(http.StatusUnprocessableEntity, ""))
+		b.start("w1", nil)
+		p := b.becomes(b.pay("delta", nil).ID, store.Succeeded)
+		require.Empty(t, p.NeedsReview, "the lookup found it")
+		require.Len(t, f.seen(), 2)
+		require.Equal(t, 1, b.ledger(p))
+	})
+}
+
 // Past the key's life a replay would be a second charge: an event or a person decides.
 func TestC13_AnExpiredKeyIsNeverReplayed(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,8 @@ func TestReplayedReadsWhatASecondSendProves(t *testing.T) {
 		{"not this method", http.StatusMethodNotAllowed, Answer{}, Unknown, HealthNeutral},
 		{"gone", http.StatusGone, Answer{}, Unknown, HealthNeutral},
 		{"not this media type", http.StatusUnsupportedMediaType, Answer{}, Unknown, HealthNeutral},
-		{"a rejection", http.StatusUnprocessableEntity, Answer{}, Failed, HealthNeutral},
+		{"a rejection", http.StatusUnprocessableEntity, Answer{}, Unknown, HealthNeutral},
+		{"a bad request", http.StatusBadRequest, Answer{}, Unknown, HealthNeutral},
 		{"a decline", http.StatusPaymentRequired, Answer{}, Failed, HealthOK},
 		{"forbidden", http.StatusForbidden, Answer{}, NotExecuted, HealthNeutral},
 		{"a success", 200, Answer{Object: &Object{ID: "p1", Outcome: Succeeded, Money: want}}, Succeeded, HealthOK},
@@ -46,4 +47,21 @@ func TestReplayedReadsWhatASecondSendProves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Refused now is not refused then, unless the provider says that it stored the answer.
+func TestARejectedReplayIsNoProof(t *testing.T) {
+	t.Parallel()
+	read := func(stored bool) Charged {
+		ex := Exchange{WireSends: 1, HeaderWritten: true, Status: http.StatusUnprocessableEntity, BodyComplete: true, Replayed: stored}
+		return Replayed(Charged{Classification: Classify(ex, Answer{}, Money{Amount: 4900, Currency: "EUR"}), Exchange: ex})
+	}
+	now := read(false)
+	require.Equal(t, Unknown, now.Outcome)
+	require.Equal(t, ReasonReplayRejected, now.Reason)
+	require.Equal(t, ReviewKeyReused, now.Review)
+	then := read(true)
+	require.Equal(t, Failed, then.Outcome)
+	require.Equal(t, ReasonRejected, then.Reason)
+	require.Empty(t, then.Review)
 }

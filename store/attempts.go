@@ -77,6 +77,7 @@ type prior struct {
 	firstSent   time.Time // of the attempts that may have reached the provider
 	replayUntil time.Time
 	lastMark    time.Time
+	rejected    bool // a replay was, which tells nothing of the first send
 }
 
 // maybeExecuted reports whether an attempt with this outcome may live on at the
@@ -92,7 +93,7 @@ func priorAttempts(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID) (prior, 
 
 func attemptsBefore(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, operation string) (prior, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT id, seq, coalesce(outcome, ''), request, request_hash, marked_at, first_sent_at, replay_until, deadline
+		SELECT id, seq, coalesce(outcome, ''), error_class, request, request_hash, marked_at, first_sent_at, replay_until, deadline
 		FROM attempts WHERE payment_id = $1 AND operation = $2 ORDER BY seq FOR UPDATE`, paymentID, operation)
 	if err != nil {
 		return prior{}, wrap(err, "read attempts")
@@ -100,8 +101,9 @@ func attemptsBefore(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, operati
 	var out prior
 	var a Attempt
 	var hash []byte
-	_, err = pgx.ForEachRow(rows, []any{&a.ID, &a.Seq, &a.Outcome, &a.Request, &hash, &a.MarkedAt, &a.FirstSentAt, &a.ReplayUntil, &a.Deadline}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&a.ID, &a.Seq, &a.Outcome, &a.ErrorClass, &a.Request, &hash, &a.MarkedAt, &a.FirstSentAt, &a.ReplayUntil, &a.Deadline}, func() error {
 		out.seq, out.lastMark = a.Seq, a.MarkedAt
+		out.rejected = out.rejected || a.ErrorClass == provider.ReasonReplayRejected
 		if out.request == nil {
 			out.request, out.hash = bytes.Clone(a.Request), bytes.Clone(hash)
 		}
@@ -137,7 +139,7 @@ func (s *Store) mayBegin(ctx context.Context, tx pgx.Tx, pay Payment, pr prior, 
 			return pay, ErrSettled, nil
 		}
 		if !s.keyAlive(pr, p.KeyLife) {
-			pay, err = s.expireKey(ctx, tx, pay, p.Replay && !p.AskAfter)
+			pay, err = s.endReplays(ctx, tx, pay, ReviewKeyExpired, p.Replay && !p.AskAfter)
 			return pay, ErrKeyExpired, err
 		}
 	case pay.Status != Pending:
@@ -187,7 +189,7 @@ func (s *Store) mark(ctx context.Context, tx pgx.Tx, pay Payment, pr prior, p Be
 	}
 	pay, _, err = s.apply(ctx, tx, pay, change{
 		next: next{at: a.Deadline, why: whyInFlight},
-		kind: attemptKind(p), source: "job", by: System("charge"), attemptID: &a.ID,
+		kind: attemptKind(p.Recharge || p.Replay), source: "job", by: System("charge"), attemptID: &a.ID,
 		detail: map[string]any{"seq": a.Seq, "operation_key": a.OperationKey, "worker": a.Worker, "recharge": p.Recharge},
 		// A resend starts the count of absences again: only answers after it count.
 		set: func(q *Payment) { q.AbsentLookups = 0 },

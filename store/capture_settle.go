@@ -145,8 +145,8 @@ func (s *Store) actionOutcome(ctx context.Context, tx pgx.Tx, pay Payment, op Op
 	}
 	if op.Status.Final() && c.to != op.Status {
 		c.to, c.detail = "", with(c.detail, "note", "already "+string(op.Status))
-		c.add = without(c.add, ReviewUnmapped)
 	}
+	c.add = undecided(c.add, op.Status, o)
 	charge, said := chargeOf(o.Object, op)
 	if !said {
 		if o.Outcome == provider.Succeeded {

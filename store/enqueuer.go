@@ -25,6 +25,9 @@ func (noEnqueuer) Reconcile(context.Context, pgx.Tx, uuid.UUID, string, time.Tim
 func (noEnqueuer) Operation(context.Context, pgx.Tx, uuid.UUID, string, time.Time) error {
 	return errNoEnqueuer
 }
+func (noEnqueuer) ReplayOperation(context.Context, pgx.Tx, uuid.UUID, string) error {
+	return errNoEnqueuer
+}
 func (noEnqueuer) OperationLookup(context.Context, pgx.Tx, uuid.UUID, string, time.Time) error {
 	return errNoEnqueuer
 }

@@ -185,9 +185,7 @@ func (s *Store) unknown(ctx context.Context, tx pgx.Tx, pay Payment, p FinishPar
 	if p.NoStatusAPI && !pay.Status.Final() {
 		c.add = append(c.add, ReviewNoStatusAPI)
 	}
-	if pay.Status.Final() {
-		c.add = without(c.add, ReviewUnmapped) // settled by better evidence
-	}
+	c.add = undecided(c.add, pay.Status, o)
 	if o.Object == nil || ident(o.Object.ID) == "" {
 		pay, _, err := s.apply(ctx, tx, pay, c)
 		return pay, err

@@ -20,13 +20,15 @@ type BeginOperationParams struct {
 	KeyLife     time.Duration // provider's; 0: it keeps no keys
 	Deadline    time.Duration // from now; after it an attempt without outcome belongs to nobody
 	Worker      string
+	Replay      bool // allowed from unknown while the key lives, and only from there: see ReplayOperation
+	AskAfter    bool // past the key's life there is still something to ask
 }
 
 // BeginOperation marks "maybe sent" durably, before the first byte leaves, as
 // BeginAttempt does for a charge. Only a pending operation may go: what may have been
-// sent once is never sent again. Errors: ErrSettled, ErrInFlight, ErrMaybeSent,
-// ErrBytesChanged, ErrPaused, ErrNotFound; with ErrMaybeSent what it found out is
-// committed.
+// sent once goes out again as a replay at most. Errors: ErrSettled, ErrInFlight,
+// ErrMaybeSent, ErrKeyExpired, ErrBytesChanged, ErrPaused, ErrNotFound; with ErrMaybeSent
+// and ErrKeyExpired what it found out is committed.
 func (s *Store) BeginOperation(ctx context.Context, p BeginOperationParams) (Attempt, Operation, error) {
 	var a Attempt
 	var op Operation
@@ -61,7 +63,12 @@ func (s *Store) mayBeginOperation(ctx context.Context, tx pgx.Tx, pay Payment, o
 		op, err = s.abandonOperation(ctx, tx, pay, op, pr.open.ID, System("operation"), "job")
 		return op, ErrMaybeSent, err
 	}
-	if op.Status != Pending {
+	switch {
+	case op.Status == Unknown && p.Replay:
+		if op, refusal, err = s.mayReplayOperation(ctx, tx, pay, op, pr, p); err != nil || refusal != nil {
+			return op, refusal, err
+		}
+	case op.Status != Pending || p.Replay:
 		return op, ErrSettled, nil
 	}
 	paused, err := chargesPaused(ctx, tx, op.Provider)
@@ -86,7 +93,7 @@ func (s *Store) markOperation(ctx context.Context, tx pgx.Tx, pay Payment, op Op
 	}
 	op, err = s.applyOperation(ctx, tx, pay, op, operationChange{change: change{
 		next: next{at: a.Deadline, why: whyInFlight},
-		kind: op.event("attempt_started"), source: "job", by: System("operation"), attemptID: &a.ID,
+		kind: op.event(attemptKind(p.Replay)), source: "job", by: System("operation"), attemptID: &a.ID,
 		detail: map[string]any{"seq": a.Seq, "operation_key": a.OperationKey, "worker": a.Worker},
 	}, set: func(q *Operation) { q.AbsentLookups = 0 }})
 	return a, op, err
@@ -161,7 +168,7 @@ func (s *Store) operationOutcome(ctx context.Context, tx pgx.Tx, pay Payment, op
 	c.kind, c.by = op.event("attempt_finished"), System("operation")
 	o := p.Charged
 	switch {
-	case o.Outcome == provider.NotSent, o.Outcome == provider.NotExecuted: // pending stays pending, and nothing returns to it
+	case o.Outcome == provider.NotSent, o.Outcome == provider.NotExecuted: // the status stays, and nothing returns to pending
 		c.change = s.notExecutedChange(p, c.change)
 		return s.applyOperation(ctx, tx, pay, op, c)
 	case !op.refund():
@@ -214,9 +221,7 @@ func (s *Store) unknownOperation(ctx context.Context, tx pgx.Tx, pay Payment, op
 	if p.NoStatusAPI && !op.Status.Final() {
 		c.add = append(c.add, ReviewNoStatusAPI)
 	}
-	if op.Status.Final() {
-		c.add = without(c.add, ReviewUnmapped)
-	}
+	c.add = undecided(c.add, op.Status, o)
 	if o.Object != nil && ident(o.Object.ID) != "" && slices.Contains(c.add, ReviewAmountMismatch) && o.Object.Outcome != "" {
 		return s.settleOperation(ctx, tx, pay, op, operationFinding{on: ByAnswer, observations: s.seen("answer", s.Now(), *o.Object),
 			reason: o.Reason, message: o.Message, change: c})

@@ -72,7 +72,7 @@ func (s *Store) sweepOverdueOperations(ctx context.Context) (int, error) {
 func (s *Store) sweepOpenOperations(ctx context.Context, p SweepParams) (int, error) {
 	limit := s.Now().Add(-p.Grace)
 	return s.eachOperation(ctx, `SELECT id FROM operations WHERE status IN ('pending', 'processing', 'unknown')
-			AND (next_check_at < $1 OR next_check_at IS NULL AND NOT needs_review @> '{no_status_api}')
+			AND (next_check_at < $1 OR next_check_at IS NULL AND NOT needs_review && '{no_status_api,key_expired}')
 			ORDER BY next_check_at NULLS FIRST LIMIT $2`, []any{limit, sweepBatch},
 		func(ctx context.Context, tx pgx.Tx, pay Payment, op Operation) (bool, error) {
 			if op.Status.Final() || op.NextCheckAt != nil && !op.NextCheckAt.Before(limit) {
@@ -99,7 +99,9 @@ func (s *Store) requeueOperation(ctx context.Context, tx pgx.Tx, pay Payment, op
 		}
 		return s.enqueuer().Operation(ctx, tx, op.ID, op.Provider, time.Time{})
 	}
-	if !p.AskAt(op.Provider) || p.AskOperationAt != nil && !p.AskOperationAt(op.Provider, op.Kind) {
+	can := p.AskOperationAt == nil || p.AskOperationAt(op.Provider, op.Kind)
+	replay := op.Status == Unknown && op.Origin != OriginExternal && p.ReplayAt != nil && p.ReplayAt(op.Provider)
+	if !can || !replay && !p.AskAt(op.Provider) {
 		if op.Status == Unknown || s.Now().Sub(op.UpdatedAt) > eventWait {
 			c.next, c.add = next{}, []string{ReviewNoStatusAPI}
 			c.set = func(q *Operation) { q.NextCheckAt, q.NextCheckWhy = nil, "" }

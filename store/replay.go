@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"fusebox/provider"
 )
 
 // ReplayPolicy is how an unknown payment's own key and bytes may go out again.
@@ -44,8 +46,8 @@ func (s *Store) Replay(ctx context.Context, tx pgx.Tx, id uuid.UUID, pol ReplayP
 	if at := pr.lastMark.Add(pol.Apart); s.Now().Before(at) {
 		return at, nil
 	}
-	if !s.keyAlive(pr, pol.KeyLife) {
-		if _, err = s.expireKey(ctx, tx, p, !pol.AskAfter); err != nil || !pol.AskAfter {
+	if review := s.endOfReplays(pr, pol.KeyLife, p.NextCheckWhy); review != "" {
+		if _, err = s.endReplays(ctx, tx, p, review, !pol.AskAfter); err != nil || !pol.AskAfter {
 			return time.Time{}, err
 		}
 		return s.Now(), nil // to ask instead
@@ -60,13 +62,42 @@ func (s *Store) Replay(ctx context.Context, tx pgx.Tx, id uuid.UUID, pol ReplayP
 	return time.Time{}, s.enqueuer().Recharge(ctx, tx, p.ID, p.Provider)
 }
 
-// expireKey ends all resends of a payment. last: a resend was the only way to ask, so
-// nothing looks at the payment by the clock any more.
-func (s *Store) expireKey(ctx context.Context, tx pgx.Tx, pay Payment, last bool) (Payment, error) {
-	c := change{
-		reason: ReviewKeyExpired, add: []string{ReviewKeyExpired},
-		kind: "review", source: "job", by: System("charge"), quiet: true,
+// endOfReplays is the review with which the resends end; empty: another may go out. Past
+// its life the key ends them for good. A rejection ends those by the clock: what is
+// refused now will be refused again, and it does not tell what the first send did. A
+// person may still order one.
+func (s *Store) endOfReplays(pr prior, keyLife time.Duration, why string) string {
+	switch {
+	case pr.request == nil: // made elsewhere: there is nothing to repeat
+		return ReviewNoStatusAPI
+	case !s.keyAlive(pr, keyLife):
+		return ReviewKeyExpired
+	case pr.rejected && why != whyOperator:
+		return ReviewContradiction
 	}
+	return ""
+}
+
+// replaysEnded is the change with which they end. last: a resend was the only way to ask,
+// which only the key's end says by itself.
+func replaysEnded(review string, last bool, kind string, by Actor) change {
+	c := change{reason: review, add: []string{review}, kind: kind, source: "job", by: by, quiet: true}
+	switch {
+	case review == ReviewContradiction:
+		c.reason = provider.ReasonReplayRejected
+		if last {
+			c.add = append(c.add, ReviewNoStatusAPI)
+		}
+	case review == ReviewNoStatusAPI && !last:
+		c.reason, c.add = "", nil
+	}
+	return c
+}
+
+// endReplays ends all resends of a payment. last: a resend was the only way to ask, so
+// nothing looks at the payment by the clock any more.
+func (s *Store) endReplays(ctx context.Context, tx pgx.Tx, pay Payment, review string, last bool) (Payment, error) {
+	c := replaysEnded(review, last, "review", System("charge"))
 	if last {
 		c.set = func(q *Payment) { q.NextCheckAt, q.NextCheckWhy = nil, "" }
 	}
@@ -75,8 +106,8 @@ func (s *Store) expireKey(ctx context.Context, tx pgx.Tx, pay Payment, last bool
 }
 
 // attemptKind is the timeline's word for an attempt that begins.
-func attemptKind(p BeginParams) string {
-	if p.Recharge || p.Replay {
+func attemptKind(again bool) string {
+	if again {
 		return "resend_started"
 	}
 	return "attempt_started"

@@ -125,3 +125,48 @@ func TestSweepBringsReplaysBack(t *testing.T) {
 	require.Zero(t, w.jobs.Asked(t, "reconcile", q.ID))
 	require.Equal(t, []string{store.ReviewNoStatusAPI}, w.get(q.ID).NeedsReview)
 }
+
+// A rejected replay does not tell what the first send did: unknown, for a person, and no
+// further replay unless the person orders one. An event still settles it, and clears the doubt.
+func TestARejectedReplayProvesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.unknown()
+	w.clock.add(apart)
+	w.replay(p.ID)
+	a, _, err := w.BeginAttempt(ctx, replayed(p.ID))
+	require.NoError(t, err)
+	p = w.finish(a, rejectedReplay())
+	require.Equal(t, store.Unknown, p.Status)
+	require.Equal(t, []string{store.ReviewContradiction}, p.NeedsReview)
+	w.clock.add(apart)
+	require.Zero(t, w.replay(p.ID))
+	p = w.get(p.ID)
+	require.Equal(t, []string{store.ReviewContradiction, store.ReviewNoStatusAPI}, p.NeedsReview)
+	require.Nil(t, p.NextCheckAt)
+	require.Equal(t, 1, w.jobs.Asked(t, "recharge", p.ID), "no further one")
+
+	_, err = w.ReconcileNow(ctx, uuid.New(), p.ID, p.Version, someone)
+	require.NoError(t, err)
+	w.replay(p.ID)
+	require.Equal(t, 2, w.jobs.Asked(t, "recharge", p.ID), "a person may order one")
+
+	o := object(p, "pay_1", provider.Succeeded)
+	w.hook(provider.Event{Key: "evt_1", Interesting: true, Object: o, OccurredAt: w.Now()})
+	p = w.get(p.ID)
+	require.Equal(t, store.Succeeded, p.Status)
+	require.Empty(t, p.NeedsReview)
+}
+
+func TestARejectedReplayDoubtsNoSettledPayment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.unknown()
+	w.clock.add(apart)
+	a, _, err := w.BeginAttempt(ctx, replayed(p.ID))
+	require.NoError(t, err)
+	w.hook(provider.Event{Key: "evt_1", Interesting: true, Object: object(p, "pay_1", provider.Succeeded), OccurredAt: w.Now()})
+	p = w.finish(a, rejectedReplay())
+	require.Equal(t, store.Succeeded, p.Status)
+	require.Empty(t, p.NeedsReview)
+}

@@ -27,6 +27,8 @@ type Enqueuer interface {
 	Reconcile(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string, at time.Time) error
 	// Operation enqueues the job that sends an operation (a refund) at at (zero: now).
 	Operation(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, provider string, at time.Time) error
+	// ReplayOperation enqueues the resend of an unknown operation's own key and bytes.
+	ReplayOperation(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, provider string) error
 	// OperationLookup enqueues a lookup of an operation at at (zero: now).
 	OperationLookup(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, provider string, at time.Time) error
 	// Webhook enqueues the application of an inbox row.

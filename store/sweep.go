@@ -19,7 +19,7 @@ type SweepParams struct {
 	AskAt       func(provider string) bool // false: the provider has no status API (nil: all have one)
 	// AskOperationAt is the same of what was done to a charge (nil: as AskAt).
 	AskOperationAt func(provider string, kind provider.OperationKind) bool
-	ReplayAt       func(provider string) bool // true: an unknown payment's key and bytes may go out again instead (nil: nowhere)
+	ReplayAt       func(provider string) bool // true: the key and bytes of what is unknown may go out again instead (nil: nowhere)
 }
 
 // Swept counts what a sweep found.

@@ -60,6 +60,11 @@ func (*Jobs) Operation(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, _ 
 	return put(ctx, tx, "operation", operationID.String(), at)
 }
 
+// ReplayOperation implements store.Enqueuer.
+func (*Jobs) ReplayOperation(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, _ string) error {
+	return put(ctx, tx, "operation_replay", operationID.String(), time.Time{})
+}
+
 // OperationLookup implements store.Enqueuer.
 func (*Jobs) OperationLookup(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, _ string, at time.Time) error {
 	return put(ctx, tx, "operation_lookup", operationID.String(), at)
@@ -86,7 +91,7 @@ func (*Jobs) Bulk(ctx context.Context, tx pgx.Tx, bulkID uuid.UUID, provider str
 }
 
 // Asked returns how often a job was asked for: kind is charge, recharge, reconcile,
-// operation, operation_lookup, webhook, alert or sync; subject the payment, operation,
+// operation, operation_replay, operation_lookup, webhook, alert or sync; subject the payment, operation,
 // inbox row, alert or provider.
 func (j *Jobs) Asked(t testing.TB, kind string, subject any) int {
 	t.Helper()
