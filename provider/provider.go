@@ -71,6 +71,9 @@ type Capabilities struct {
 	Disputes   bool            // the provider sends events about disputes
 	// ListsRefunds: the list holds every refund beside the charges.
 	ListsRefunds bool
+	// TokenCircuit: requests carry a token, which is fetched under a circuit of class
+	// ClassToken.
+	TokenCircuit bool
 }
 
 // Has reports whether w is among the declared ways.

@@ -107,8 +107,11 @@ func (a *Adapter) unsent(ctx context.Context, err error, want provider.Money) pr
 		c.Reason = reasonAuthDown
 	case te != nil:
 		c.Reason = te.reason
-		if te.reason == reasonAuthRefused {
+		switch wait := te.until.Sub(a.now()); {
+		case te.reason == reasonAuthRefused:
 			c.Next, c.Alert = provider.NextPause, provider.AlertConfig
+		case wait > 0: // known when to come back: no try of the charge is spent on it
+			c.Next, c.RetryAfter = provider.NextSnooze, max(wait, time.Second)
 		}
 	}
 	return c
@@ -123,7 +126,9 @@ var (
 		COMPLIANCE_VIOLATION`)
 	inProgress  = words(`PREVIOUS_REQUEST_IN_PROGRESS`)
 	keyReused   = words(`DUPLICATE_REQUEST_ID`)
-	alreadyDone = words(`DUPLICATE_INVOICE_ID ORDER_ALREADY_CAPTURED ORDER_COMPLETED_OR_VOIDED`)
+	alreadyDone = words(`
+		DUPLICATE_INVOICE_ID ORDER_ALREADY_CAPTURED ORDER_COMPLETED_OR_VOIDED ORDER_ALREADY_AUTHORIZED
+		AUTHORIZATION_ALREADY_CAPTURED AUTHORIZATION_VOIDED PREVIOUSLY_CAPTURED PREVIOUSLY_VOIDED`)
 )
 
 // read is the adapter's reading of a charge's answer. It concludes nothing.

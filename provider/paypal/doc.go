@@ -27,9 +27,10 @@
 // Every request carries an OAuth token, fetched with the client id and secret, shared,
 // and renewed before it ends, by one request at a time. Without one a charge is provably
 // not sent. That says nothing about what takes charges, so it is neutral to the charge
-// and status circuits; the token endpoint has a pause of its own after failures, which
-// doubles up to half a minute, and asks for nothing meanwhile. Credentials that are
-// refused pause the provider's charges like a 401.
+// and status circuits; requests for a token stand before a circuit of their own (class
+// token, Options.TokenGuard), which says when to come back. Credentials that are refused
+// pause the provider's charges like a 401; that and a throttle say nothing about health,
+// and make a pause that doubles up to half a minute.
 //
 // # Asking
 //
@@ -46,7 +47,19 @@
 // nothing; without it nothing is sent. An order lists its refunds, so looking one up reads
 // the order. A refund's event names no order: it finds its payment by the invoice id.
 //
+// # Capture by hand
+//
+// With intent AUTHORIZE the order holds the money: its authorisation CREATED is processing
+// (authorised), VOIDED is failed, and voided or lapsed by whether its time was over. POST
+// /v2/payments/authorizations/{id}/capture takes the money or a part, once
+// (final_capture), POST …/void lets it go; the authorisation's id is read from the order
+// first. Neither has a place for our reference, so both are looked up in the order: while
+// that holds its money there was none.
+//
 // # Webhooks
+//
+// Charges (PAYMENT.CAPTURE.*, PAYMENT.AUTHORIZATION.*, CHECKOUT.ORDER.*), refunds, and
+// disputes (CUSTOMER.DISPUTE.*), which find their payment by the invoice number.
 //
 // PAYPAL-TRANSMISSION-SIG over transmission id, time, webhook id and the CRC-32 of the
 // raw body, made with a certificate that is fetched from PayPal's own hosts only, chained

@@ -125,14 +125,8 @@ func askedRefund(r *http.Request, body []byte) provider.Object {
 	if err := json.Unmarshal(body, &q); err != nil {
 		panic(err)
 	}
-	wire, minor := decimals(q.Amount["currency_code"])
-	whole, frac, _ := strings.Cut(q.Amount["value"], ".")
-	n, err := strconv.ParseInt(whole+frac+strings.Repeat("0", minor-wire), 10, 64)
-	if err != nil || len(frac) != wire {
-		panic("amount " + q.Amount["value"])
-	}
 	return provider.Object{
-		Reference: q.Custom, Outcome: provider.Succeeded, Money: provider.Money{Amount: n, Currency: q.Amount["currency_code"]},
+		Reference: q.Custom, Outcome: provider.Succeeded, Money: provider.Money{Amount: wireMinor(q.Amount), Currency: q.Amount["currency_code"]},
 		CreatedAt: time.Now(), Kind: provider.ObjectRefund,
 		Child: provider.Child{ChargeID: strings.TrimPrefix(r.PathValue("id"), "CAP-"), PaymentID: q.Invoice},
 	}

@@ -53,6 +53,7 @@ type fake struct {
 	certFails  bool
 	verifies   []map[string]json.RawMessage // of the verify call
 	refunds    refundBooks
+	actions    actionBooks
 }
 
 func newFake(t testing.TB) *fake {
@@ -66,6 +67,10 @@ func newFake(t testing.TB) *fake {
 	mux.HandleFunc("GET /v1/reporting/transactions", f.search)
 	mux.HandleFunc("POST /v2/payments/captures/{id}/refund", f.refund)
 	mux.HandleFunc("GET /v2/payments/refunds/{id}", f.getRefund)
+	mux.HandleFunc("POST /v2/payments/authorizations/{id}/capture", f.act)
+	mux.HandleFunc("POST /v2/payments/authorizations/{id}/void", f.act)
+	mux.HandleFunc("GET /v2/payments/authorizations/{id}", f.authorization)
+	mux.HandleFunc("GET /v1/notifications/webhooks", f.webhooks)
 	mux.HandleFunc("GET "+certName, f.cert)
 	mux.HandleFunc("POST /v1/notifications/verify-webhook-signature", f.verify)
 	srv := httptest.NewServer(mux)
@@ -86,7 +91,7 @@ func noSleep(context.Context, time.Duration) error { return nil }
 
 func (f *fake) adapter(t testing.TB, edits ...func(*provider.Settings, *Options)) *Adapter {
 	t.Helper()
-	s, o := f.settings(), Options{Sleep: noSleep, TLS: &tls.Config{RootCAs: pki().roots}}
+	s, o := f.settings(), Options{CallerOptions: provider.CallerOptions{Sleep: noSleep, TLS: &tls.Config{RootCAs: pki().roots}}}
 	for _, edit := range edits {
 		edit(&s, &o)
 	}
@@ -163,6 +168,9 @@ func captured(o provider.Object) map[string]any {
 
 // rendered is an order of PayPal's.
 func rendered(o provider.Object) map[string]any {
+	if o.Totals != nil {
+		return renderedHold(o)
+	}
 	u := map[string]any{
 		"reference_id": "default", "custom_id": o.Reference, "invoice_id": o.Reference, "amount": wireMoney(o.Money),
 	}
@@ -280,20 +288,19 @@ func asked(body []byte) provider.Object {
 			Amount   map[string]string `json:"amount"`
 		} `json:"purchase_units"`
 	}
-	if err := json.Unmarshal(body, &c); err != nil || c.Intent != "CAPTURE" || len(c.Units) != 1 {
+	if err := json.Unmarshal(body, &c); err != nil || c.Intent != "CAPTURE" && c.Intent != "AUTHORIZE" || len(c.Units) != 1 {
 		panic("not an order: " + string(body))
 	}
 	m := c.Units[0].Amount
-	wire, minor := decimals(m["currency_code"])
-	whole, frac, _ := strings.Cut(m["value"], ".")
-	n, err := strconv.ParseInt(whole+frac+strings.Repeat("0", minor-wire), 10, 64)
-	if err != nil || len(frac) != wire {
-		panic("amount " + m["value"] + m["currency_code"])
-	}
-	return provider.Object{
+	o := provider.Object{
 		Reference: c.Units[0].CustomID, Outcome: provider.Succeeded,
-		Money: provider.Money{Amount: n, Currency: m["currency_code"]}, CreatedAt: time.Now(),
+		Money: provider.Money{Amount: wireMinor(m), Currency: m["currency_code"]}, CreatedAt: time.Now(),
 	}
+	if c.Intent == "AUTHORIZE" {
+		o.Outcome = provider.Processing
+		o.Totals = &provider.Totals{Authorised: o.Money.Amount, AuthorisedUntil: time.Now().Add(29 * 24 * time.Hour)}
+	}
+	return o
 }
 
 // book makes the order once per request id, and says whether it was there.
@@ -481,8 +488,12 @@ func (f *fake) search(w http.ResponseWriter, r *http.Request) {
 
 func transaction(o provider.Object) map[string]any {
 	at := o.CreatedAt.UTC().Format("2006-01-02T15:04:05-0700")
+	id, code := "CAP-"+o.ID, "T0006"
+	if o.Totals != nil {
+		id, code = "AUTH-"+o.ID, "T1300"
+	}
 	return map[string]any{"transaction_info": map[string]any{
-		"transaction_id": "CAP-" + o.ID, "transaction_event_code": "T0006", "custom_field": o.Reference, "transaction_status": "S",
+		"transaction_id": id, "transaction_event_code": code, "custom_field": o.Reference, "transaction_status": "S",
 		"transaction_initiation_date": at, "transaction_updated_date": at, "transaction_amount": wireMoney(o.Money),
 	}}
 }

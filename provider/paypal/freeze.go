@@ -53,8 +53,12 @@ func (a *Adapter) Freeze(r provider.ChargeRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	intent := "CAPTURE"
+	if r.ManualCapture {
+		intent = "AUTHORIZE"
+	}
 	return json.Marshal(creation{
-		Intent: "CAPTURE",
+		Intent: intent,
 		Units: []creationUnit{{
 			CustomID: r.PaymentID, InvoiceID: r.PaymentID, Amount: value,
 			Description: clip(cmp.Or(r.Description, r.OrderRef), maxText), // for the payer to read; PayPal refuses a longer one

@@ -128,16 +128,21 @@ func (l *lookup) ours(ref string) bool {
 func (l *lookup) byReference() {
 	from, to := l.stretch()
 	for n := 1; ; n++ {
-		ids, last, ok := l.search(from, to, n)
+		p, ok := l.search(from, to, n)
 		if !ok {
 			return
 		}
-		for _, id := range ids {
+		for _, id := range p.naming(l.q.PaymentID, codePayment) {
 			if !l.byCapture(id) {
 				return
 			}
 		}
-		if last {
+		for _, id := range p.naming(l.q.PaymentID, codeHold) {
+			if !l.byAuthorization(id) {
+				return
+			}
+		}
+		if n >= p.Pages {
 			break
 		}
 	}
@@ -164,15 +169,14 @@ func (l *lookup) stretch() (from, to time.Time) {
 }
 
 // search reads one page of the transaction search.
-func (l *lookup) search(from, to time.Time, n int) (captures []string, last, ok bool) {
+func (l *lookup) search(from, to time.Time, n int) (p found, ok bool) {
 	ex, ok := l.ask("v1/reporting/transactions", url.Values{
 		"start_date": {from.UTC().Format(time.RFC3339)}, "end_date": {to.UTC().Format(time.RFC3339)},
 		"fields": {"transaction_info"}, "page_size": {strconv.Itoa(searchSize)}, "page": {strconv.Itoa(n)},
 	})
 	if !ok {
-		return nil, false, false
+		return p, false
 	}
-	var p found
 	var ans provider.LookupAnswer
 	if ex.Status == http.StatusOK && ex.Err == nil {
 		p, ans = readFound(ex.Body, from, to)
@@ -180,9 +184,9 @@ func (l *lookup) search(from, to time.Time, n int) (captures []string, last, ok 
 	reading := provider.ClassifyLookup(ex, ans, false)
 	l.note(provider.ByReference, reading)
 	if ex.Status != http.StatusOK || reading.Reason != provider.ReasonNotFound {
-		return nil, false, false
+		return p, false
 	}
-	return p.naming(l.q.PaymentID), n >= p.Pages, true
+	return p, true
 }
 
 // found is a page of the search.
@@ -224,11 +228,17 @@ func readFound(body []byte, from, to time.Time) (found, provider.LookupAnswer) {
 	return p, provider.LookupAnswer{}
 }
 
-// naming returns the payments (event codes T00…) that carry our reference.
-func (p found) naming(reference string) (ids []string) {
+// Beginnings of the search's event codes. A hit without a code may be a payment.
+const (
+	codePayment = "T00"
+	codeHold    = "T13" // an authorisation
+)
+
+// naming returns the hits of a kind that carry our reference.
+func (p found) naming(reference, code string) (ids []string) {
 	for _, d := range *p.Details {
 		i := d.Info
-		if strings.EqualFold(i.Custom, reference) && pathSafe(i.ID) && (i.Code == "" || strings.HasPrefix(i.Code, "T00")) {
+		if strings.EqualFold(i.Custom, reference) && pathSafe(i.ID) && (i.Code == "" && code == codePayment || strings.HasPrefix(i.Code, code)) {
 			ids = append(ids, i.ID)
 		}
 	}
@@ -249,6 +259,27 @@ func (l *lookup) byCapture(id string) bool {
 	l.note(provider.ByReference, reading)
 	l.merge(ans.Objects)
 	return reading.Verdict == provider.LookupFound
+}
+
+// byAuthorization reads the order behind an authorisation the search named, and reports
+// whether to ask on. The search lists voids under such codes too: those have no
+// authorisation of their own.
+func (l *lookup) byAuthorization(id string) bool {
+	ex, ok := l.ask(authorizationsPath+id, nil)
+	if !ok {
+		return false
+	}
+	var h authorization
+	ans := readOne(ex, func(body []byte) (o provider.Object, about bool, err error) {
+		h, err = decodeAuthorization(body)
+		return h.object(body), h.ID == id && pathSafe(h.Related.IDs.OrderID) && h.CustomID != "" && l.ours(h.CustomID), err
+	})
+	reading := provider.ClassifyLookup(ex, ans, false)
+	l.note(provider.ByReference, reading)
+	if reading.Verdict != provider.LookupFound {
+		return reading.Reason == provider.ReasonNotFound
+	}
+	return l.byID(h.Related.IDs.OrderID)
 }
 
 // ask makes one question, unless its worst case would cost more than one lookup may.

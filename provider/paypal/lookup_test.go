@@ -106,7 +106,8 @@ func TestTheSearchNamesPayments(t *testing.T) {
 		{"transaction_info":{"transaction_id":"../D","transaction_event_code":"T0006","custom_field":"p1"}},
 		{"transaction_info":{"transaction_id":"E","custom_field":"p1"}}]}`), time.Now(), time.Now())
 	require.Equal(t, provider.LookupAnswer{}, ans)
-	require.Equal(t, []string{"C", "E"}, p.naming("p1"))
+	require.Equal(t, []string{"C", "E"}, p.naming("p1", codePayment))
+	require.Empty(t, p.naming("p1", codeHold))
 }
 
 // A capture of somebody else's under our reference's transaction is no answer.

@@ -1,6 +1,9 @@
 package paypal
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,7 +20,11 @@ const KeyLife = 6 * time.Hour
 
 // Options are the replaceable parts; the zero value is for production. TLS.RootCAs are
 // also the roots that a webhook's certificate has to lead to.
-type Options = provider.CallerOptions
+type Options struct {
+	provider.CallerOptions
+	// TokenGuard stands before every request for a token; nil lets all of them through.
+	TokenGuard provider.Guard
+}
 
 // Adapter speaks PayPal's Orders API v2.
 type Adapter struct {
@@ -35,7 +42,11 @@ type hook struct {
 	askAPI bool // let PayPal verify
 }
 
-var _ provider.Adapter = (*Adapter)(nil)
+var (
+	_ provider.Adapter  = (*Adapter)(nil)
+	_ provider.Pinger   = (*Adapter)(nil)
+	_ provider.Operator = (*Adapter)(nil)
+)
 
 // New returns an adapter, or the reason the settings are refused. The base URL is
 // https://api-m.paypal.com or https://api-m.sandbox.paypal.com.
@@ -58,11 +69,14 @@ func New(s provider.Settings, o Options) (*Adapter, error) {
 	o.RequestIDHeader = "Paypal-Debug-Id"
 	hidden := s // the caller keeps out of answers what it is told is secret: of the key, each part
 	hidden.WebhookSecrets = append([]string{secret, basic(id, secret)}, s.WebhookSecrets...)
-	caller, err := provider.NewCaller(hidden, o)
+	caller, err := provider.NewCaller(hidden, o.CallerOptions)
 	if err != nil {
 		return nil, err
 	}
-	a := &Adapter{settings: s, caller: caller, tokens: newTokens(caller, basic(id, secret), o.Now), certs: newCerts(s, o), now: o.Now}
+	a := &Adapter{
+		settings: s, caller: caller, tokens: newTokens(caller, o.TokenGuard, basic(id, secret), o.Now),
+		certs: newCerts(s, o), now: o.Now,
+	}
 	for _, text := range s.WebhookSecrets {
 		id, api := strings.CutPrefix(text, "api:")
 		a.hooks = append(a.hooks, hook{id: id, askAPI: api})
@@ -113,7 +127,10 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		NeverAbsent:     true,
 		Ways:            []provider.Way{provider.ByID, provider.ReplayKey, provider.ByReference},
 		ListPages:       searchPages,
-		Operations:      []provider.OperationKind{provider.OpRefund},
+		Ping:            true,
+		Operations:      []provider.OperationKind{provider.OpRefund, provider.OpCapture, provider.OpVoid},
+		Disputes:        true,
+		TokenCircuit:    true,
 	}
 	switch {
 	case a.settings.NoStatusAPI:
@@ -122,6 +139,27 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		c.Ways = []provider.Way{provider.ByID, provider.ByReference}
 	}
 	return c
+}
+
+// Ping implements provider.Pinger with the list of the app's webhooks: every app of ours
+// has one, and no lookup asks for it. Without a token nothing is known.
+func (a *Adapter) Ping(ctx context.Context) provider.Pinged {
+	tok, err := a.tokens.get(ctx)
+	if err != nil {
+		p := provider.Pinged{Health: provider.HealthNeutral, Reason: reasonAuthDown, Exchange: a.unmade(err)}
+		var te *tokenError
+		if errors.As(err, &te) {
+			p.Reason = te.reason
+		}
+		return p
+	}
+	ex := a.caller.AskOnce(ctx, get(tok.text, "v1/notifications/webhooks", nil))
+	if ex.Status == http.StatusUnauthorized {
+		a.tokens.drop(tok)
+	}
+	p := provider.ClassifyPing(ex, json.Valid(ex.Body))
+	p.Exchange.Body = provider.Redact(ex.Body)
+	return p
 }
 
 // header is what every request carries.

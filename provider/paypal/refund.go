@@ -11,10 +11,8 @@ import (
 	"fusebox/provider"
 )
 
-var _ provider.Operator = (*Adapter)(nil)
-
 var (
-	errOperation = errors.New("only refunds are made here")
+	errOperation = errors.New("PayPal cannot do this to an order")
 	errCharge    = errors.New("the order's id cannot stand in a path")
 	errNoCapture = errors.New("the order has no capture to refund")
 	errOrder     = errors.New("the order could not be read")
@@ -32,27 +30,31 @@ type refundRequest struct {
 // bytes.
 func (a *Adapter) FreezeOperation(r provider.OperationRequest) ([]byte, error) {
 	switch {
-	case r.Kind != provider.OpRefund:
+	case !a.Capabilities().Can(r.Kind):
 		return nil, &provider.FieldError{Field: "kind", Reason: errOperation.Error()}
 	case r.OperationID == "" || len(r.OperationID) > maxText || len(r.PaymentID) > maxText:
 		return nil, &provider.FieldError{Field: "reference", Reason: "must have 1 to " + strconv.Itoa(maxText) + " characters"}
 	case !pathSafe(r.ProviderPaymentID):
 		return nil, &provider.FieldError{Field: "provider_payment_id", Reason: errCharge.Error()}
 	case r.Charged != provider.Money{} && (r.Money.Currency != r.Charged.Currency || r.Money.Amount > r.Charged.Amount):
-		return nil, &provider.FieldError{Field: "amount", Reason: "is more than the charge took, or in another currency"}
+		return nil, &provider.FieldError{Field: "amount", Reason: "is more than the charge took or holds, or in another currency"}
 	}
 	value, err := wireAmount(r.Money)
 	if err != nil {
 		return nil, err
 	}
+	if r.Kind != provider.OpRefund {
+		return freezeAction(r.Kind, value)
+	}
 	return json.Marshal(refundRequest{Amount: value, CustomID: r.OperationID, InvoiceID: r.PaymentID})
 }
 
-// Operate implements provider.Operator. PayPal refunds a capture, and what we know is its
-// order: the order is read first, which sends nothing that moves money.
+// Operate implements provider.Operator. PayPal refunds a capture and captures or voids an
+// authorisation, and what we know is their order: it is read first, which sends nothing
+// that moves money.
 func (a *Adapter) Operate(ctx context.Context, c provider.OperationCall) provider.Charged {
 	switch {
-	case c.Kind != provider.OpRefund:
+	case !a.Capabilities().Can(c.Kind):
 		return a.unmadeOf(&provider.LocalError{Err: errOperation}, c.Want)
 	case !pathSafe(c.ProviderPaymentID):
 		return a.unmadeOf(&provider.LocalError{Err: errCharge}, c.Want)
@@ -63,15 +65,19 @@ func (a *Adapter) Operate(ctx context.Context, c provider.OperationCall) provide
 	if err != nil {
 		return a.unsent(ctx, err, c.Want)
 	}
-	captureID, out := a.captureOf(ctx, tok, c)
-	if captureID == "" {
+	u, out, ok := a.unitOf(ctx, tok, c)
+	if !ok {
 		return out
+	}
+	path, err := u.target(c.Kind)
+	if err != nil {
+		return a.unmadeOf(&provider.LocalError{Err: err}, c.Want)
 	}
 	if a.late(ctx) {
 		return a.unsent(ctx, &tokenError{reason: reasonAuthDown, err: errLate}, c.Want)
 	}
-	ex := a.caller.Do(ctx, a.post(tok, "v2/payments/captures/"+captureID+"/refund", c.Key, c.Body))
-	ans := readRefund(ex, c)
+	ex := a.caller.Do(ctx, a.post(tok, path, c.Key, c.Body))
+	ans := u.readOperated(ex, c)
 	out = provider.Charged{Classification: provider.Classify(ex, ans, c.Want), Exchange: ex, Object: ans.Object}
 	if a.renew(ex, ans, tok) {
 		out.Next, out.Alert = provider.NextRetry, ""
@@ -86,30 +92,53 @@ func (a *Adapter) unmadeOf(err error, want provider.Money) provider.Charged {
 	return provider.Charged{Classification: provider.Classify(ex, provider.Answer{}, want), Exchange: ex}
 }
 
-// captureOf finds the capture of an order that took the money. Without one, out is why
-// nothing was sent.
-func (a *Adapter) captureOf(ctx context.Context, tok token, c provider.OperationCall) (id string, out provider.Charged) {
+// unitOf reads the order an operation is about. Without it, out is why nothing was sent.
+func (a *Adapter) unitOf(ctx context.Context, tok token, c provider.OperationCall) (u unit, out provider.Charged, ok bool) {
 	ex := a.caller.AskOnce(ctx, get(tok.text, ordersPath+"/"+c.ProviderPaymentID, nil))
 	if ex.Status == http.StatusUnauthorized {
 		a.tokens.drop(tok)
 	}
 	o, err := decodeOrder(ex.Body)
-	if ex.Err != nil || ex.Status != http.StatusOK || err != nil || o.ID != c.ProviderPaymentID {
-		made := a.unmade(errOrder)
-		made.Cancelled, made.Expired = ex.Cancelled, ex.Expired
-		out = provider.Charged{Classification: provider.Classify(made, provider.Answer{}, c.Want), Exchange: made}
-		out.Health = provider.HealthNeutral // of a question, not of what gives money back
-		if r := provider.ClassifyLookup(ex, provider.LookupAnswer{DecodeErr: err}, false); !ex.Cancelled {
-			out.Reason, out.Alert = r.Reason, r.Alert
+	if ex.Err == nil && ex.Status == http.StatusOK && err == nil && o.ID == c.ProviderPaymentID {
+		if len(o.Units) == 1 {
+			u = o.Units[0]
 		}
-		return "", out
+		return u, out, true
 	}
-	if len(o.Units) == 1 {
-		if cap1, ok := o.Units[0].taken(); ok && captureOutcomes[cap1.Status] == provider.Succeeded && pathSafe(cap1.ID) {
-			return cap1.ID, out
+	made := a.unmade(errOrder)
+	made.Cancelled, made.Expired = ex.Cancelled, ex.Expired
+	out = provider.Charged{Classification: provider.Classify(made, provider.Answer{}, c.Want), Exchange: made}
+	out.Health = provider.HealthNeutral // of a question, not of what moves money
+	if r := provider.ClassifyLookup(ex, provider.LookupAnswer{DecodeErr: err}, false); !ex.Cancelled {
+		out.Reason, out.Alert = r.Reason, r.Alert
+	}
+	return u, out, false
+}
+
+// target is where an operation on an order is asked for.
+func (u unit) target(kind provider.OperationKind) (path string, err error) {
+	if kind == provider.OpRefund {
+		if c, ok := u.taken(); ok && captureOutcomes[c.Status] == provider.Succeeded && pathSafe(c.ID) {
+			return "v2/payments/captures/" + c.ID + "/refund", nil
 		}
+		return "", errNoCapture
 	}
-	return "", a.unmadeOf(&provider.LocalError{Err: errNoCapture}, c.Want)
+	h, sure := u.held()
+	switch {
+	case !sure || !pathSafe(h.ID):
+		return "", errNoHold
+	case kind == provider.OpVoid:
+		return authorizationsPath + h.ID + "/void", nil
+	}
+	return authorizationsPath + h.ID + "/capture", nil
+}
+
+func (u unit) readOperated(ex provider.Exchange, c provider.OperationCall) provider.Answer {
+	if c.Kind == provider.OpRefund {
+		return readRefund(ex, c)
+	}
+	h, _ := u.held()
+	return readActed(ex, c, h)
 }
 
 // readRefund is the adapter's reading of a refund's answer. It concludes nothing.
@@ -185,10 +214,10 @@ func (r refund) object(raw []byte, orderID string) provider.Object {
 }
 
 // LookupOperation implements provider.Operator. An order lists its refunds, so one that
-// is not in it is not there.
+// is not in it is not there; and it says whether its money is still held.
 func (a *Adapter) LookupOperation(ctx context.Context, q provider.OperationQuery) provider.LookedUp {
-	l := a.newLookup(ctx, provider.LookupQuery{})
-	if a.settings.NoStatusAPI || q.Kind != provider.OpRefund || !pathSafe(q.ProviderPaymentID) {
+	l := a.newLookup(ctx, provider.LookupQuery{PaymentID: q.PaymentID})
+	if a.settings.NoStatusAPI || !a.Capabilities().Can(q.Kind) || !pathSafe(q.ProviderPaymentID) {
 		return l.LookedUp
 	}
 	tok, err := a.tokens.get(ctx)
@@ -196,23 +225,32 @@ func (a *Adapter) LookupOperation(ctx context.Context, q provider.OperationQuery
 		return l.withoutToken(err)
 	}
 	l.token = tok.text
+	if q.Kind == provider.OpRefund {
+		l.refund(q)
+	} else {
+		l.action(q)
+	}
+	if l.Exchange.Status == http.StatusUnauthorized {
+		a.tokens.drop(tok)
+	}
+	if len(l.Objects) > 0 {
+		l.Verdict, l.Reason = provider.LookupFound, provider.ReasonFound
+	}
+	return l.LookedUp
+}
+
+// refund asks for a refund by its id, and the order for its refunds.
+func (l *lookup) refund(q provider.OperationQuery) {
 	going, vanished := true, false
 	if pathSafe(q.ProviderOperationID) {
 		going, vanished = l.refundByID(q)
 	}
-	absent := going && q.OperationID != "" && l.refundByReference(q)
-	if l.Exchange.Status == http.StatusUnauthorized {
-		a.tokens.drop(tok)
-	}
-	switch {
-	case len(l.Objects) > 0:
-		l.Verdict, l.Reason = provider.LookupFound, provider.ReasonFound
+	switch absent := going && q.OperationID != "" && l.refundByReference(q); {
 	case absent && vanished:
 		l.Reason = provider.ReasonVanished
 	case absent:
 		l.Verdict, l.Reason = provider.LookupAbsent, provider.ReasonNotFound
 	}
-	return l.LookedUp
 }
 
 // refundByID fetches one refund and reports whether to ask on.

@@ -69,7 +69,7 @@ func TestARefundThatCannotBegin(t *testing.T) {
 	}
 	a := newFake(t).adapter(t)
 	for _, spoil := range []func(*provider.OperationCall){
-		func(c *provider.OperationCall) { c.Kind = provider.OpVoid }, func(c *provider.OperationCall) { c.ProviderPaymentID = "../x" },
+		func(c *provider.OperationCall) { c.Kind = "gift" }, func(c *provider.OperationCall) { c.ProviderPaymentID = "../x" },
 		func(c *provider.OperationCall) { c.Key = "" },
 	} {
 		c := refundCall()
@@ -119,7 +119,7 @@ func TestRefundsOfOthers(t *testing.T) {
 	require.ErrorIs(t, odd.DecodeErr, errID)
 
 	f := newFake(t)
-	for _, bad := range []provider.OperationQuery{{Kind: provider.OpVoid, ProviderPaymentID: "ORD1"}, {Kind: provider.OpRefund, OperationID: "op1"}} {
+	for _, bad := range []provider.OperationQuery{{Kind: "gift", ProviderPaymentID: "ORD1"}, {Kind: provider.OpRefund, OperationID: "op1"}} {
 		got := f.adapter(t).LookupOperation(t.Context(), bad)
 		require.Equal(t, provider.LookupNoAnswer, got.Verdict)
 		require.Zero(t, got.Requests)

@@ -29,8 +29,9 @@ type unit struct {
 	CustomID string  `json:"custom_id"`
 	Amount   *amount `json:"amount"`
 	Payments struct {
-		Captures []capture `json:"captures"`
-		Refunds  []refund  `json:"refunds"`
+		Authorizations []authorization `json:"authorizations"`
+		Captures       []capture       `json:"captures"`
+		Refunds        []refund        `json:"refunds"`
 	} `json:"payments"`
 }
 
@@ -47,11 +48,7 @@ type capture struct {
 	Response struct {
 		Code string `json:"response_code"`
 	} `json:"processor_response"`
-	Related struct {
-		IDs struct {
-			OrderID string `json:"order_id"`
-		} `json:"related_ids"`
-	} `json:"supplementary_data"`
+	Related related `json:"supplementary_data"`
 }
 
 // refund is the giving back of a capture's money, or of a part.
@@ -135,6 +132,9 @@ func (o order) reference() string {
 	for _, c := range o.Units[0].Payments.Captures {
 		ref = cmp.Or(ref, c.CustomID)
 	}
+	for _, h := range o.Units[0].Payments.Authorizations {
+		ref = cmp.Or(ref, h.CustomID)
+	}
 	return ref
 }
 
@@ -170,6 +170,9 @@ func (o order) object(raw []byte) provider.Object {
 		return out // the minimal representation: says nothing about the money
 	}
 	u := o.Units[0]
+	if u.undecided() {
+		return o.holding(out, listed)
+	}
 	if len(u.Payments.Captures) == 0 {
 		out.Outcome = outcome
 		return withMoney(out, u.Amount)
@@ -180,6 +183,9 @@ func (o order) object(raw []byte) provider.Object {
 		out.Outcome, out.Status = "", cmp.Or(unlisted(o.Status, listed), c.Status)
 	}
 	out.Totals = u.totals()
+	if h, _ := u.held(); h.Amount != nil && out.Outcome == provider.Processing {
+		return withMoney(out, h.Amount) // not taken yet: it is about all that is held
+	}
 	return withMoney(out, c.Amount)
 }
 
@@ -224,7 +230,8 @@ func unlessFailed(o provider.Outcome) provider.Outcome {
 }
 
 func (u unit) totals() *provider.Totals {
-	t := &provider.Totals{}
+	h, _ := u.held()
+	t := h.totals()
 	if c, ok := u.taken(); ok && c.Amount != nil && captureOutcomes[c.Status] == provider.Succeeded {
 		t.Captured = c.Amount.minor(c.Amount.Currency)
 		for _, r := range u.Payments.Refunds {
@@ -240,8 +247,17 @@ func (u unit) totals() *provider.Totals {
 // charge made, and what its other answers are about.
 func (c capture) object(raw []byte) provider.Object {
 	o := c.describe(provider.Object{ID: c.Related.IDs.OrderID, Reference: c.CustomID, Raw: provider.RedactRaw(raw)})
+	if c.ofHold() && o.Outcome == provider.Processing {
+		return o // of what is held, perhaps a part: how much is, the order says
+	}
+	if c.ofHold() && o.Outcome == provider.Failed {
+		o.Outcome = "" // nothing was taken, and what is held stays held
+	}
 	return withMoney(o, c.Amount)
 }
+
+// ofHold reports whether a capture is of money that was held first.
+func (c capture) ofHold() bool { return c.Related.IDs.AuthorizationID != "" }
 
 func decodeCapture(raw []byte) (capture, error) {
 	var c capture

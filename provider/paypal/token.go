@@ -19,7 +19,8 @@ const (
 	tokenEarly = 5 * time.Minute
 	// longestToken bounds what a token's life is believed to be.
 	longestToken = 24 * time.Hour
-	// The pause after a failure: it doubles from the first to the last.
+	// The pause after an answer that says nothing about health, a refusal or a throttle: it
+	// doubles from the first to the last. What does say something is the circuit's matter.
 	firstTokenPause = time.Second
 	lastTokenPause  = 30 * time.Second
 )
@@ -31,10 +32,15 @@ const (
 	reasonAuthDown      = "auth_unavailable"          // no token to be had now
 )
 
+// heldFor is how long a refusal of the circuit is repeated without asking again, so that a
+// crowd of charges asks it once and a person's reset is still heard at once.
+const heldFor = time.Second
+
 // tokenError is why there is no token.
 type tokenError struct {
 	reason string
 	err    error
+	until  time.Time // nothing is asked before; zero: the next call asks
 }
 
 // Error implements error.
@@ -54,15 +60,16 @@ type token struct {
 // waits for it, and it outlives whoever began it.
 type tokens struct {
 	caller *provider.Caller
+	guard  provider.Guard
 	basic  string
 	now    func() time.Time
 
-	mu       sync.Mutex
-	current  token
-	flight   *flight
-	failures int
-	err      error     // of the last request
-	again    time.Time // no request before
+	mu      sync.Mutex
+	current token
+	flight  *flight
+	pauses  int       // in a row
+	err     error     // of the last request
+	again   time.Time // no request before
 }
 
 // flight is a request for a token under way.
@@ -72,8 +79,8 @@ type flight struct {
 	err   error
 }
 
-func newTokens(c *provider.Caller, basic string, now func() time.Time) *tokens {
-	return &tokens{caller: c, basic: "Basic " + basic, now: now}
+func newTokens(c *provider.Caller, guard provider.Guard, basic string, now func() time.Time) *tokens {
+	return &tokens{caller: c, guard: guard, basic: "Basic " + basic, now: now}
 }
 
 // basic is the client id and secret as the token endpoint wants them.
@@ -124,9 +131,15 @@ func (t *tokens) drop(stale token) {
 	}
 }
 
-// fetch makes the one request, on a context of its own: the caller that began it may
-// leave, the others wait on. Its deadline is the provider's whole-answer deadline.
+// fetch makes the one request, if the circuit admits it, on a context of its own: the
+// caller that began it may leave, the others wait on. Its deadline is the provider's
+// whole-answer deadline.
 func (t *tokens) fetch(f *flight) {
+	report, err := t.guard.Ask(context.Background())
+	if err != nil {
+		t.land(f, t.heldBack(err))
+		return
+	}
 	ex := t.caller.AskOnce(context.Background(), provider.Call{
 		Method: http.MethodPost, Path: "v1/oauth2/token", Body: []byte("grant_type=client_credentials"),
 		Header: http.Header{
@@ -134,19 +147,57 @@ func (t *tokens) fetch(f *flight) {
 			"Content-Type": {"application/x-www-form-urlencoded"},
 		},
 	})
-	now := t.now()
-	f.token, f.err = readToken(ex, now)
+	tok, err := readToken(ex, t.now())
+	f.token = tok
+	said := provider.ClassifyPing(ex, err == nil)
+	report(said.Health, ex.Latency(), said.Reason)
+	t.land(f, t.rest(err, ex, said.Health))
+}
+
+// land ends a flight. err is nil when it brought a token.
+func (t *tokens) land(f *flight, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.flight = nil
-	if f.err == nil {
-		t.current, t.failures, t.err, t.again = f.token, 0, nil, time.Time{}
-	} else {
-		pause := min(firstTokenPause<<min(t.failures, 10), lastTokenPause)
-		t.failures++
-		t.err, t.again = f.err, now.Add(max(pause, provider.ParseRetryAfter(ex.RetryAfter, now)))
+	if f.err = err; err == nil {
+		t.current, t.pauses, t.again = f.token, 0, time.Time{}
 	}
+	t.err = err
 	close(f.done)
+}
+
+// heldBack is a request that the circuit did not admit.
+func (t *tokens) heldBack(err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, wait := t.now(), heldFor
+	var held *provider.HeldBackError
+	if errors.As(err, &held) {
+		wait = held.RetryAfter
+	}
+	t.again = now.Add(min(wait, heldFor))
+	return &tokenError{reason: reasonAuthDown, err: err, until: now.Add(wait)}
+}
+
+// rest sets the pause after a request that brought no token, and tells it to who waits.
+func (t *tokens) rest(err error, ex provider.Exchange, health provider.Verdict) error {
+	var te *tokenError
+	if !errors.As(err, &te) {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	pause := provider.ParseRetryAfter(ex.RetryAfter, now)
+	if health == provider.HealthNeutral {
+		pause = max(pause, min(firstTokenPause<<min(t.pauses, 10), lastTokenPause))
+		t.pauses++
+	}
+	if pause > 0 {
+		t.again = now.Add(pause)
+		te.until = t.again
+	}
+	return te
 }
 
 var errToken = errors.New("the answer holds no usable token")

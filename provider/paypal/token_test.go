@@ -25,7 +25,7 @@ func answering(t *testing.T, status int, body string) *provider.Caller {
 		_, _ = w.Write([]byte(body))
 	}))
 	t.Cleanup(srv.Close)
-	c, err := provider.NewCaller((&fake{url: srv.URL}).settings().WithDefaults(), Options{Sleep: noSleep})
+	c, err := provider.NewCaller((&fake{url: srv.URL}).settings().WithDefaults(), provider.CallerOptions{Sleep: noSleep})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
@@ -124,7 +124,7 @@ func TestNoTokenIsNotSent(t *testing.T) {
 		"an odd one": {func(w http.ResponseWriter, _ *http.Request) {
 			reply(w, 200, map[string]any{"access_token": "a\nb", "expires_in": 9})
 		}, reasonAuthDown, provider.NextRetry, ""},
-		"throttled": {func(w http.ResponseWriter, _ *http.Request) { fail(w, 429, "RATE_LIMIT_REACHED", "") }, reasonAuthThrottled, provider.NextRetry, ""},
+		"throttled": {func(w http.ResponseWriter, _ *http.Request) { fail(w, 429, "RATE_LIMIT_REACHED", "") }, reasonAuthThrottled, provider.NextSnooze, ""},
 		"credentials": {func(w http.ResponseWriter, _ *http.Request) {
 			reply(w, 401, map[string]string{"error": "invalid_client"})
 		}, reasonAuthRefused, provider.NextPause, provider.AlertConfig},
@@ -154,27 +154,34 @@ func TestNoTokenIsNotSent(t *testing.T) {
 			require.Equal(t, tt.reason, looked.Reason)
 			require.Equal(t, tt.alert, looked.Alert)
 			require.Zero(t, looked.Requests)
-			require.Equal(t, 1, f.asks(), "it rests after a failure")
+			asks := 2 // what says something about health is the circuit's to count
+			if tt.reason != reasonAuthDown {
+				asks = 1 // what says nothing of it rests
+			}
+			require.Equal(t, asks, f.asks())
 		})
 	}
 }
 
-// The token endpoint has a circuit of its own: a pause that doubles, and ends with an answer.
+// What says nothing about health makes a pause that doubles, and ends with an answer.
 func TestTheTokenEndpointRests(t *testing.T) {
 	t.Parallel()
 	f, c := newFake(t), newClock()
 	f.tokenFails = func(w http.ResponseWriter, n int) bool {
 		if n == 3 {
 			w.Header().Set("Retry-After", "120")
+		}
+		if n < 5 {
 			fail(w, http.StatusTooManyRequests, "RATE_LIMIT_REACHED", "")
-		} else if n < 5 {
-			page(w, http.StatusServiceUnavailable)
 		}
 		return n < 5
 	}
 	a := f.adapter(t, c.option)
 	for i, wait := range []time.Duration{time.Second, 2 * time.Second, 120 * time.Second, 8 * time.Second} {
-		require.Equal(t, provider.NotSent, charge(t, a, "p1").Outcome)
+		got := charge(t, a, "p1")
+		require.Equal(t, provider.NotSent, got.Outcome)
+		require.Equal(t, provider.NextSnooze, got.Next)
+		require.Equal(t, wait, got.RetryAfter)
 		require.Equal(t, i+1, f.asks())
 		c.advance(wait - time.Millisecond)
 		require.Equal(t, provider.NotSent, charge(t, a, "p1").Outcome)
@@ -182,7 +189,82 @@ func TestTheTokenEndpointRests(t *testing.T) {
 		c.advance(time.Millisecond)
 	}
 	require.Equal(t, provider.Succeeded, charge(t, a, "p1").Outcome)
-	require.Zero(t, a.tokens.failures)
+	require.Zero(t, a.tokens.pauses)
+}
+
+// gate is a circuit that the test opens and closes.
+type gate struct {
+	mu   sync.Mutex
+	shut time.Duration // open for so long
+	said []provider.Verdict
+	why  []string
+}
+
+func (g *gate) ask(context.Context) (provider.Report, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut > 0 {
+		return nil, &provider.HeldBackError{RetryAfter: g.shut, Err: errToken}
+	}
+	return func(v provider.Verdict, _ time.Duration, reason string) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.said, g.why = append(g.said, v), append(g.why, reason)
+	}, nil
+}
+
+func (g *gate) option(_ *provider.Settings, o *Options) { o.TokenGuard = g.ask }
+
+// The circuit of tokens hears every request, and while it is open none is made: charges
+// wait as long as it says, provably not sent, and no other circuit is told anything.
+func TestTheTokenCircuit(t *testing.T) {
+	t.Parallel()
+	f, c, g := newFake(t), newClock(), &gate{}
+	answers := []func(http.ResponseWriter){
+		func(w http.ResponseWriter) { page(w, http.StatusServiceUnavailable) },
+		func(w http.ResponseWriter) { page(w, http.StatusOK) },
+		func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		func(w http.ResponseWriter) { fail(w, http.StatusTooManyRequests, "RATE_LIMIT_REACHED", "") },
+		func(w http.ResponseWriter) {
+			reply(w, http.StatusUnauthorized, map[string]string{"error": "invalid_client"})
+		},
+	}
+	f.tokenFails = func(w http.ResponseWriter, n int) bool {
+		if n <= len(answers) {
+			answers[n-1](w)
+		}
+		return n <= len(answers)
+	}
+	a := f.adapter(t, c.option, g.option)
+	for range answers {
+		require.Equal(t, provider.NotSent, charge(t, a, "p1").Outcome)
+		c.advance(time.Minute)
+	}
+	require.Equal(t, []provider.Verdict{provider.HealthFail, provider.HealthFail, provider.HealthFail, provider.HealthNeutral, provider.HealthNeutral}, g.said)
+	require.Equal(t, []string{"http_503", provider.ReasonNotJSON, provider.ReasonCutAfterSend, provider.ReasonThrottled, provider.ReasonUnauthorized}, g.why)
+
+	g.shut = 90 * time.Second
+	for range 3 {
+		got := charge(t, a, "p1")
+		require.Equal(t, provider.NotSent, got.Outcome)
+		require.Equal(t, provider.HealthNeutral, got.Health)
+		require.Equal(t, reasonAuthDown, got.Reason)
+		require.Equal(t, provider.NextSnooze, got.Next)
+		require.Equal(t, 90*time.Second, got.RetryAfter)
+		require.Empty(t, got.Alert)
+		require.Zero(t, got.Exchange.WireSends)
+	}
+	looked := a.Lookup(t.Context(), provider.LookupQuery{PaymentID: "p1"})
+	require.Equal(t, provider.LookupNoAnswer, looked.Verdict)
+	require.Equal(t, provider.HealthNeutral, looked.Health)
+	require.Equal(t, provider.HealthNeutral, a.Ping(t.Context()).Health)
+	require.Equal(t, len(answers), f.asks())
+
+	g.shut = 0
+	c.advance(heldFor)
+	require.Equal(t, provider.Succeeded, charge(t, a, "p1").Outcome)
+	require.Equal(t, provider.HealthOK, g.said[len(g.said)-1])
+	require.Len(t, f.Received(), 1)
 }
 
 // While the old token serves, a failed renewal holds nothing up.

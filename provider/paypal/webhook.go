@@ -167,8 +167,8 @@ func readVerdict(ex provider.Exchange) string {
 	return provider.SignatureInvalid
 }
 
-// captureEvents and orderEvents are the events about a charge, refundEvents those about a
-// refund, with the outcomes each may announce.
+// captureEvents, orderEvents and authorizationEvents are the events about a charge,
+// refundEvents those about a refund, with the outcomes each may announce.
 var (
 	captureEvents = map[string][]provider.Outcome{
 		"PAYMENT.CAPTURE.COMPLETED": {provider.Succeeded},
@@ -179,6 +179,10 @@ var (
 	orderEvents = map[string][]provider.Outcome{
 		"CHECKOUT.ORDER.APPROVED":  {provider.Processing, provider.Succeeded},
 		"CHECKOUT.ORDER.COMPLETED": {provider.Succeeded, provider.Processing, provider.Failed},
+	}
+	authorizationEvents = map[string][]provider.Outcome{
+		"PAYMENT.AUTHORIZATION.CREATED": {provider.Processing},
+		"PAYMENT.AUTHORIZATION.VOIDED":  {provider.Failed},
 	}
 	refundEvents = map[string][]provider.Outcome{
 		"PAYMENT.CAPTURE.REFUNDED": {provider.Succeeded, provider.Processing},
@@ -207,6 +211,12 @@ func (a *Adapter) Parse(raw []byte) ([]provider.Event, error) {
 		return nil, errEvent
 	}
 	out := provider.Event{Key: e.ID, Type: e.Type, OccurredAt: e.Created.Time}
+	if disputeEvents[e.Type] {
+		var err error
+		out.Object, err = readDispute(e.Resource)
+		out.Interesting = err == nil
+		return []provider.Event{out}, err
+	}
 	o, announced, err := readResource(e.Type, e.Resource)
 	if err != nil {
 		return nil, err
@@ -228,7 +238,14 @@ func (a *Adapter) Parse(raw []byte) ([]provider.Event, error) {
 func readResource(kind string, raw json.RawMessage) (o provider.Object, announced []provider.Outcome, err error) {
 	if list, ok := captureEvents[kind]; ok {
 		c, err := decodeCapture(raw)
+		if err == nil && c.ofHold() && captureOutcomes[c.Status] == provider.Failed {
+			list = nil // the charge is as it was; what asked for the capture is answered by a lookup
+		}
 		return c.object(raw), list, err
+	}
+	if list, ok := authorizationEvents[kind]; ok {
+		h, err := decodeAuthorization(raw)
+		return h.object(raw), list, err
 	}
 	if list, ok := orderEvents[kind]; ok {
 		ord, err := decodeOrder(raw)

@@ -309,7 +309,9 @@ func FuzzHeaders(f *testing.F) {
 func FuzzEvents(f *testing.F) {
 	for _, seed := range []string{
 		string(event("PAYMENT.CAPTURE.COMPLETED", oneCapture("COMPLETED"))), string(event("CHECKOUT.ORDER.COMPLETED", orderWith("COMPLETED", unitWith(oneCapture("COMPLETED"))))),
-		string(event("CHECKOUT.ORDER.APPROVED", `null`)), `{}`, `null`, `[]`, ``,
+		string(event("CHECKOUT.ORDER.APPROVED", `null`)), string(event("CHECKOUT.ORDER.COMPLETED", heldWith("CREATED", captures(partOf("PENDING", "1.00"))))),
+		string(event("PAYMENT.AUTHORIZATION.VOIDED", `{"id":"A1","status":"VOIDED","custom_id":"p1","supplementary_data":{"related_ids":{"order_id":"O1"}}}`)),
+		string(event("CUSTOMER.DISPUTE.RESOLVED", `{"dispute_id":"D","status":"RESOLVED","dispute_outcome":{"outcome_code":"DENIED"},"disputed_transactions":[{}]}`)), `{}`, `null`, `[]`, ``,
 		`{"id":"e","event_type":"PAYMENT.CAPTURE.COMPLETED","resource":{"status":"COMPLETED","amount":{"currency_code":"JPY","value":"1.0"},"supplementary_data":{"related_ids":{"order_id":"O"}}}}`,
 	} {
 		f.Add([]byte(seed))

@@ -1,0 +1,136 @@
+package paypal
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"fusebox/provider"
+)
+
+const authorizationsPath = "v2/payments/authorizations/"
+
+var errNoHold = errors.New("the order holds no money that could be captured or let go")
+
+// captureRequest is the request for a capture. It is the last: what it does not take is
+// let go.
+type captureRequest struct {
+	Amount amount `json:"amount"`
+	Final  bool   `json:"final_capture"`
+}
+
+// freezeAction renders a capture or void, whose common parts were checked. PayPal has no
+// place for our reference in either: the key is what tells them apart.
+func freezeAction(kind provider.OperationKind, value amount) ([]byte, error) {
+	if kind == provider.OpVoid {
+		return []byte("{}"), nil
+	}
+	return json.Marshal(captureRequest{Amount: value, Final: true})
+}
+
+// readActed is the adapter's reading of the answer to a capture or void of what h held:
+// the capture, or the authorisation. It concludes nothing.
+func readActed(ex provider.Exchange, c provider.OperationCall, h authorization) provider.Answer {
+	var ans provider.Answer
+	if !json.Valid(ex.Body) {
+		ans.Malformed = true
+		return ans
+	}
+	if ex.Status >= 400 {
+		readError(&ans, ex)
+		return ans
+	}
+	if c.Kind == provider.OpVoid {
+		return readVoided(ex, c, h)
+	}
+	return readCaptured(ex, c, h)
+}
+
+func readVoided(ex provider.Exchange, c provider.OperationCall, h authorization) (ans provider.Answer) {
+	now, err := decodeAuthorization(ex.Body)
+	switch {
+	case err != nil:
+		ans.DecodeErr = err
+		return ans
+	case now.ID == "" && now.Status == "":
+		return ans
+	}
+	charge := now.describe(provider.Object{ID: c.ProviderPaymentID, Reference: h.CustomID, Raw: provider.RedactRaw(ex.Body)})
+	o := action(c.Kind, charge, c.Want)
+	ans.Object, ans.Foreign = &o, now.ID != h.ID
+	return ans
+}
+
+func readCaptured(ex provider.Exchange, c provider.OperationCall, h authorization) (ans provider.Answer) {
+	made, err := decodeCapture(ex.Body)
+	switch {
+	case err != nil:
+		ans.DecodeErr = err
+		return ans
+	case made.ID == "" && made.Status == "":
+		return ans
+	}
+	charge := made.describe(provider.Object{ID: c.ProviderPaymentID, Reference: h.CustomID, Raw: provider.RedactRaw(ex.Body)})
+	charge.Totals = h.totals()
+	if charge.Outcome == provider.Processing {
+		charge = withMoney(charge, h.Amount)
+	} else {
+		charge = withMoney(charge, made.Amount)
+	}
+	if charge.Outcome == provider.Succeeded {
+		charge.Totals.Captured = charge.Money.Amount
+	}
+	o := action(c.Kind, charge, c.Want)
+	if charge.Outcome == provider.Failed {
+		o.Child.Charge = nil // the capture took nothing, and what is held stays held
+	}
+	ans.Object, ans.Foreign = &o, made.foreign(c.ProviderPaymentID, h)
+	return ans
+}
+
+// foreign reports whether a capture says that it is another one's than of h.
+func (c capture) foreign(orderID string, h authorization) bool {
+	other := func(theirs, ours string) bool { return theirs != "" && ours != "" && !strings.EqualFold(theirs, ours) }
+	return other(c.Related.IDs.OrderID, orderID) || other(c.Related.IDs.AuthorizationID, h.ID) || other(c.CustomID, h.CustomID)
+}
+
+// actionOutcome is what a charge says of a capture or void of it.
+func actionOutcome(kind provider.OperationKind, charge provider.Object) provider.Outcome {
+	switch {
+	case charge.Outcome == provider.Processing, charge.Outcome == "", kind == provider.OpCapture:
+		return charge.Outcome
+	case charge.Reason == provider.ReasonVoided, charge.Reason == provider.ReasonExpired:
+		return provider.Succeeded
+	}
+	return provider.Failed
+}
+
+// action reads what a charge says of a capture or void of it. Only a success has money of
+// its own to compare: what was taken, or let go.
+func action(kind provider.OperationKind, charge provider.Object, want provider.Money) provider.Object {
+	o := provider.Object{
+		ID: charge.ID, Kind: provider.ObjectKind(kind), Status: charge.Status, Outcome: actionOutcome(kind, charge),
+		Reason: charge.Reason, Message: charge.Message, CreatedAt: charge.CreatedAt, Raw: charge.Raw,
+		Child: provider.Child{ChargeID: charge.ID, PaymentID: charge.Reference, Charge: &charge},
+	}
+	switch o.Outcome {
+	case provider.Succeeded:
+		o.Money = charge.Money
+	case provider.Processing:
+		o.Money = want
+	}
+	return o
+}
+
+// action asks the order what became of a capture or void of it. That the money is still
+// held is PayPal's word that there was none.
+func (l *lookup) action(q provider.OperationQuery) {
+	l.byID(q.ProviderPaymentID)
+	for i, charge := range l.Objects {
+		if charge.Status == statusHeld {
+			l.Verdict, l.Reason, l.Objects = provider.LookupAbsent, provider.ReasonNotFound, nil
+			return
+		}
+		l.Objects[i] = action(q.Kind, charge, q.Want)
+	}
+}
