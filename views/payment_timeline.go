@@ -274,7 +274,8 @@ func momentIcon(m PaymentMoment) string {
 	switch m.Kind {
 	case "created":
 		return "payments"
-	case "attempt_started", "resend_started", "refund_attempt_started", "capture_attempt_started", "void_attempt_started":
+	case "attempt_started", "resend_started", "refund_attempt_started", "capture_attempt_started", "void_attempt_started",
+		"refund_resend_started", "capture_resend_started", "void_resend_started":
 		return "send"
 	case "webhook", "webhook_received", "refund_webhook", "capture_webhook", "void_webhook":
 		return "webhooks"
