@@ -95,9 +95,6 @@ func (s *Store) CreateAPIKey(ctx context.Context, name string, by Actor, scopes 
 	return s.CreateAPIKeyOnce(ctx, uuid.Nil, name, by, scopes...)
 }
 
-// ErrActionDone: the form was sent before, and what it asked for is done.
-var ErrActionDone = errors.New("store: this action is done already")
-
 // CreateAPIKeyOnce is CreateAPIKey with the one-time id of a form; Nil: none. Errors
 // beside its: ErrActionDone.
 func (s *Store) CreateAPIKeyOnce(ctx context.Context, action uuid.UUID, name string, by Actor, scopes ...Scope) (k APIKey, secret string, err error) {
@@ -114,14 +111,8 @@ func (s *Store) CreateAPIKeyOnce(ctx context.Context, action uuid.UUID, name str
 		if err != nil {
 			return err
 		}
-		if action != uuid.Nil {
-			first, _, err := s.ClaimAction(ctx, tx, action, by, "apikey.add", "apikey:"+id.String(), "done")
-			if err != nil {
-				return err
-			}
-			if !first {
-				return ErrActionDone
-			}
+		if err := s.claimForm(ctx, tx, action, by, "apikey.add", "apikey:"+id.String()); err != nil {
+			return err
 		}
 		k, err = scanAPIKey(tx.QueryRow(ctx, `
 			INSERT INTO api_keys (id, name, prefix, secret_hash, created_at, scopes)
@@ -170,15 +161,28 @@ func (s *Store) ListAPIKeys(ctx context.Context) ([]APIKey, error) {
 }
 
 // RevokeAPIKey ends a key from the next request on. Revoking twice keeps the first
-// time. ErrNotFound.
+// time, and the audit log has it once. ErrNotFound.
 func (s *Store) RevokeAPIKey(ctx context.Context, id uuid.UUID, by Actor) error {
+	return s.RevokeAPIKeyOnce(ctx, uuid.Nil, id, by)
+}
+
+// RevokeAPIKeyOnce is RevokeAPIKey with the one-time id of a form; Nil: none. Errors
+// beside its: ErrActionDone.
+func (s *Store) RevokeAPIKeyOnce(ctx context.Context, action, id uuid.UUID, by Actor) error {
 	return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1`, id, s.Now())
-		if err != nil {
+		if err := s.claimForm(ctx, tx, action, by, "apikey.revoke", "apikey:"+id.String()); err != nil {
 			return err
 		}
-		if tag.RowsAffected() == 0 {
+		var before *time.Time
+		err := tx.QueryRow(ctx, `SELECT revoked_at FROM api_keys WHERE id = $1 FOR UPDATE`, id).Scan(&before)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
 			return ErrNotFound
+		case err != nil || before != nil:
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE api_keys SET revoked_at = $2 WHERE id = $1`, id, s.Now()); err != nil {
+			return err
 		}
 		return s.Audit(ctx, tx, by, "apikey.revoke", "apikey:"+id.String(), "", nil, nil)
 	})

@@ -104,18 +104,23 @@ func (s *Store) addFactor(ctx context.Context, user uuid.UUID, kind string, by A
 	return codes, err
 }
 
-// RemoveApp forgets the authenticator app. ErrNotFound: there is none.
-func (s *Store) RemoveApp(ctx context.Context, user uuid.UUID, by Actor) error {
-	return s.removeFactor(ctx, user, "app", by, `DELETE FROM user_totp WHERE user_id = $1`, user)
+// RemoveApp forgets the authenticator app. action is the one-time id of the form. Errors:
+// ErrNotFound (there is none), ErrActionDone.
+func (s *Store) RemoveApp(ctx context.Context, action, user uuid.UUID, by Actor) error {
+	return s.removeFactor(ctx, action, user, "app", by, `DELETE FROM user_totp WHERE user_id = $1`, user)
 }
 
-// RemovePasskey forgets one of the person's keys. ErrNotFound: it is not theirs.
-func (s *Store) RemovePasskey(ctx context.Context, user, id uuid.UUID, by Actor) error {
-	return s.removeFactor(ctx, user, "passkey", by, `DELETE FROM user_passkeys WHERE user_id = $1 AND id = $2`, user, id)
+// RemovePasskey forgets one of the person's keys. action is the one-time id of the form.
+// Errors: ErrNotFound (it is not theirs), ErrActionDone.
+func (s *Store) RemovePasskey(ctx context.Context, action, user, id uuid.UUID, by Actor) error {
+	return s.removeFactor(ctx, action, user, "passkey", by, `DELETE FROM user_passkeys WHERE user_id = $1 AND id = $2`, user, id)
 }
 
-func (s *Store) removeFactor(ctx context.Context, user uuid.UUID, kind string, by Actor, sql string, args ...any) error {
+func (s *Store) removeFactor(ctx context.Context, action, user uuid.UUID, kind string, by Actor, sql string, args ...any) error {
 	return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.claimForm(ctx, tx, action, by, "user.factor_remove", "user:"+user.String()); err != nil {
+			return err
+		}
 		if err := lockUser(ctx, tx, user); err != nil {
 			return err
 		}
@@ -194,9 +199,14 @@ func (s *Store) PasskeyUsed(ctx context.Context, user uuid.UUID, credentialID []
 	return err
 }
 
-// NewRecoveryCodes replaces the person's recovery codes. They are known only now.
-func (s *Store) NewRecoveryCodes(ctx context.Context, user uuid.UUID, by Actor) (codes []string, err error) {
+// NewRecoveryCodes replaces the person's recovery codes. They are known only now, so a
+// form that is sent twice must not replace them twice: action is its one-time id.
+// ErrActionDone.
+func (s *Store) NewRecoveryCodes(ctx context.Context, action, user uuid.UUID, by Actor) (codes []string, err error) {
 	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.claimForm(ctx, tx, action, by, "user.recovery_codes", "user:"+user.String()); err != nil {
+			return err
+		}
 		if err := lockUser(ctx, tx, user); err != nil {
 			return err
 		}

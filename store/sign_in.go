@@ -158,18 +158,23 @@ func (s *Store) SessionsOf(ctx context.Context, user uuid.UUID) ([]Session, erro
 	return list, wrap(err, "list sessions")
 }
 
-// RevokeSession ends one of a person's sessions. ErrNotFound: it is over, or not theirs.
-func (s *Store) RevokeSession(ctx context.Context, user, id uuid.UUID, by Actor) error {
-	return s.revoke(ctx, user, by, true, `DELETE FROM sessions WHERE user_id = $1 AND id = $2`, user, id)
+// RevokeSession ends one of a person's sessions. action is the one-time id of the form.
+// Errors: ErrNotFound (it is over, or not theirs), ErrActionDone.
+func (s *Store) RevokeSession(ctx context.Context, action, user, id uuid.UUID, by Actor) error {
+	return s.revoke(ctx, action, user, by, true, `DELETE FROM sessions WHERE user_id = $1 AND id = $2`, user, id)
 }
 
 // RevokeOtherSessions ends all of a person's sessions but the one with this hashed token.
-func (s *Store) RevokeOtherSessions(ctx context.Context, user uuid.UUID, keep string, by Actor) error {
-	return s.revoke(ctx, user, by, false, `DELETE FROM sessions WHERE user_id = $1 AND token <> $2`, user, keep)
+// action is the one-time id of the form. ErrActionDone.
+func (s *Store) RevokeOtherSessions(ctx context.Context, action, user uuid.UUID, keep string, by Actor) error {
+	return s.revoke(ctx, action, user, by, false, `DELETE FROM sessions WHERE user_id = $1 AND token <> $2`, user, keep)
 }
 
-func (s *Store) revoke(ctx context.Context, user uuid.UUID, by Actor, must bool, sql string, args ...any) error {
+func (s *Store) revoke(ctx context.Context, action, user uuid.UUID, by Actor, must bool, sql string, args ...any) error {
 	return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.claimForm(ctx, tx, action, by, "user.sessions_revoked", "user:"+user.String()); err != nil {
+			return err
+		}
 		tag, err := tx.Exec(ctx, sql, args...)
 		if err != nil {
 			return err

@@ -171,6 +171,12 @@ func scanUser(row pgx.Row, extra ...any) (User, error) {
 
 // CreateUser adds a person. Errors: *provider.FieldError, ErrUserExists.
 func (s *Store) CreateUser(ctx context.Context, n NewUser, by Actor) (User, error) {
+	return s.CreateUserOnce(ctx, uuid.Nil, n, by)
+}
+
+// CreateUserOnce is CreateUser with the one-time id of a form; Nil: none. Errors beside
+// its: ErrActionDone.
+func (s *Store) CreateUserOnce(ctx context.Context, action uuid.UUID, n NewUser, by Actor) (User, error) {
 	n, err := n.normal()
 	if err != nil {
 		return User{}, err
@@ -183,6 +189,9 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser, by Actor) (User, erro
 	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		id, err := uuid.NewV7()
 		if err != nil {
+			return err
+		}
+		if err := s.claimForm(ctx, tx, action, by, "user.add", "user:"+id.String()); err != nil {
 			return err
 		}
 		u, err = scanUser(tx.QueryRow(ctx, `

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/a-h/templ"
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"fusebox/provider"
@@ -111,7 +110,7 @@ func (s *Server) confirmRevokeKey(c echo.Context) error {
 	used := components.Term{Label: views.T(ctx, "keys.col.used"), Body: components.AgoPtr(k.LastUsedAt)}
 	props := components.ConfirmProps{Title: title, Lead: views.T(ctx, "keys.revoke_lead"), Facts: []components.Term{used},
 		Consequences: []components.Consequence{{Text: views.T(ctx, "keys.revoke_now"), Tone: components.ToneWarn}},
-		Action:       templ.SafeURL(views.PathKeys + "/" + k.ID.String() + "/revoke"), Cancel: views.PathKeys, ActionID: uuid.NewString(),
+		Action:       templ.SafeURL(views.PathKeys + "/" + k.ID.String() + "/revoke"), Cancel: views.PathKeys, ActionID: newActionID(),
 		Submit: views.T(ctx, "keys.revoke"), Danger: true}
 	if k.RevokedAt != nil {
 		props.Blocked = views.T(ctx, "keys.revoked")
@@ -125,8 +124,12 @@ func (s *Server) postRevokeKey(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	action, err := actionID(c)
+	if err != nil {
+		return err
+	}
 	ctx := s.viewContext(c)
-	if err := s.cfg.Store.RevokeAPIKey(ctx, k.ID, s.actor(c)); err != nil {
+	if err := s.cfg.Store.RevokeAPIKeyOnce(ctx, action, k.ID, s.actor(c)); err != nil && !errors.Is(err, store.ErrActionDone) {
 		return err
 	}
 	s.flash(c, "ok", views.T(ctx, "keys.revoke_done", "Name", k.Name))

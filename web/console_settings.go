@@ -77,12 +77,19 @@ func (s *Server) postPassword(c echo.Context) error {
 	if password != c.FormValue("repeat") {
 		return s.renderPassword(c, http.StatusUnprocessableEntity, "", views.T(ctx, "password.unequal"))
 	}
-	_, err := s.cfg.Store.EditUser(ctx, u.ID, store.UserEdit{Change: store.ChangePassword, Password: password, Keep: s.sessionToken(c)}, s.actor(c))
+	action, err := actionID(c)
+	if err != nil {
+		return err
+	}
+	first, err := s.cfg.Store.EditUser(ctx, u.ID, store.UserEdit{Change: store.ChangePassword, ActionID: action, Password: password, Keep: s.sessionToken(c)}, s.actor(c))
 	if field := (*provider.FieldError)(nil); errors.As(err, &field) {
 		return s.renderPassword(c, http.StatusUnprocessableEntity, views.T(ctx, "password.hint", "Min", store.MinPassword), "")
 	}
 	if err != nil {
 		return err
+	}
+	if !first { // the form sent before has changed it, and renewed the session
+		return c.Redirect(http.StatusSeeOther, views.PathSettings)
 	}
 	if u, err = s.cfg.Store.User(ctx, u.ID); err != nil {
 		return err
@@ -112,9 +119,13 @@ func (s *Server) postRevoke(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	action, err := actionID(c)
+	if err != nil {
+		return err
+	}
 	ctx := s.viewContext(c)
-	err = s.cfg.Store.RevokeSession(ctx, s.user(c).ID, id, s.actor(c))
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	err = s.cfg.Store.RevokeSession(ctx, action, s.user(c).ID, id, s.actor(c))
+	if err != nil && !doneOrGone(err) {
 		return err
 	}
 	s.flash(c, "ok", views.T(ctx, "settings.session_ended"))
@@ -136,12 +147,23 @@ func (s *Server) confirmOthers(c echo.Context) error {
 
 // postOthers ends every session of the person but this one.
 func (s *Server) postOthers(c echo.Context) error {
+	action, err := actionID(c)
+	if err != nil {
+		return err
+	}
 	ctx := s.viewContext(c)
-	if err := s.cfg.Store.RevokeOtherSessions(ctx, s.user(c).ID, s.sessionToken(c), s.actor(c)); err != nil {
+	err = s.cfg.Store.RevokeOtherSessions(ctx, action, s.user(c).ID, s.sessionToken(c), s.actor(c))
+	if err != nil && !doneOrGone(err) {
 		return err
 	}
 	s.flash(c, "ok", views.T(ctx, "settings.sessions_ended"))
 	return c.Redirect(http.StatusSeeOther, views.PathSettings+"#sessions")
+}
+
+// doneOrGone reports that there is nothing left to end or remove, which is what was
+// asked for.
+func doneOrGone(err error) bool {
+	return errors.Is(err, store.ErrActionDone) || errors.Is(err, store.ErrNotFound)
 }
 
 // actionID reads the one-time id of a form.

@@ -202,7 +202,11 @@ func (s *Server) confirmRemoveApp(c echo.Context) error {
 }
 
 func (s *Server) postRemoveApp(c echo.Context) error {
-	return s.factorRemoved(c, s.cfg.Store.RemoveApp(c.Request().Context(), s.user(c).ID, s.actor(c)))
+	action, err := actionID(c)
+	if err != nil {
+		return err
+	}
+	return s.factorRemoved(c, s.cfg.Store.RemoveApp(c.Request().Context(), action, s.user(c).ID, s.actor(c)))
 }
 
 func (s *Server) confirmRemovePasskey(c echo.Context) error {
@@ -220,12 +224,16 @@ func (s *Server) postRemovePasskey(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.factorRemoved(c, s.cfg.Store.RemovePasskey(c.Request().Context(), s.user(c).ID, id, s.actor(c)))
+	action, err := actionID(c)
+	if err != nil {
+		return err
+	}
+	return s.factorRemoved(c, s.cfg.Store.RemovePasskey(c.Request().Context(), action, s.user(c).ID, id, s.actor(c)))
 }
 
-// factorRemoved says so. One that is gone already is no error: it is what was asked for.
+// factorRemoved says so.
 func (s *Server) factorRemoved(c echo.Context, err error) error {
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err != nil && !doneOrGone(err) {
 		return err
 	}
 	s.flash(c, "ok", views.T(s.viewContext(c), "factors.removed"))
@@ -242,7 +250,15 @@ func (s *Server) postCodes(c echo.Context) error {
 	if !s.user(c).HasFactor {
 		return store.ErrNotAllowed
 	}
-	codes, err := s.cfg.Store.NewRecoveryCodes(c.Request().Context(), s.user(c).ID, s.actor(c))
+	action, err := actionID(c)
+	if err != nil {
+		return err
+	}
+	codes, err := s.cfg.Store.NewRecoveryCodes(c.Request().Context(), action, s.user(c).ID, s.actor(c))
+	if errors.Is(err, store.ErrActionDone) {
+		s.flash(c, "warning", views.T(s.viewContext(c), "codes.made"))
+		return c.Redirect(http.StatusSeeOther, views.PathSettings+"#signing-in")
+	}
 	if err != nil {
 		return err
 	}

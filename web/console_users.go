@@ -165,7 +165,7 @@ func (s *Server) postUser(c echo.Context) error {
 	switch {
 	case errors.As(err, &conflict):
 		return s.renderUser(c, http.StatusConflict, u, views.T(ctx, "users.conflict", "By", conflict.By,
-			"Time", messages.Clock(ctx, conflict.At), "What", conflict.Action))
+			"Time", messages.Clock(ctx, conflict.At), "What", views.Opt(ctx, "users.what.", strings.TrimPrefix(conflict.Action, "user."))))
 	case errors.Is(err, store.ErrLastAdmin):
 		return s.renderUser(c, http.StatusConflict, u, views.T(ctx, "users.last_admin", "Name", u.Name))
 	case err != nil:
@@ -210,16 +210,19 @@ func (s *Server) renderNewUser(c echo.Context, status int, bad *provider.FieldEr
 	return s.renderFramed(c, status, "settings", title, confirmWith(props, components.Select(s.roleField(ctx, or(c.FormValue("role"), "support")))))
 }
 
-// postNewUser adds a person and shows the password, once. Sent twice, the second finds
-// that the address has a user.
+// postNewUser adds a person and shows the password, the only time it is known.
 func (s *Server) postNewUser(c echo.Context) error {
-	if _, err := actionID(c); err != nil {
+	action, err := actionID(c)
+	if err != nil {
 		return err
 	}
 	n := store.NewUser{Email: c.FormValue("email"), Name: c.FormValue("name"), Role: store.Role(c.FormValue("role")), Password: newPassword()}
-	u, err := s.cfg.Store.CreateUser(c.Request().Context(), n, s.actor(c))
+	u, err := s.cfg.Store.CreateUserOnce(c.Request().Context(), action, n, s.actor(c))
 	var bad *provider.FieldError
 	switch {
+	case errors.Is(err, store.ErrActionDone):
+		s.flash(c, "warning", views.T(s.viewContext(c), "users.made"))
+		return c.Redirect(http.StatusSeeOther, views.PathUsers)
 	case errors.Is(err, store.ErrUserExists):
 		bad = &provider.FieldError{Field: "email", Reason: "has a user already"}
 		return s.renderNewUser(c, http.StatusUnprocessableEntity, bad)

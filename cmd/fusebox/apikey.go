@@ -41,7 +41,11 @@ func apiKeyCommand(ctx context.Context, args []string, out io.Writer) error {
 			if err != nil {
 				return fmt.Errorf("--id: %q is not an id", *id)
 			}
-			return s.RevokeAPIKey(ctx, key, commandLine)
+			if err := s.RevokeAPIKey(ctx, key, commandLine); err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "%s is revoked: refused from the next request on\n", key)
+			return nil
 		default:
 			return fmt.Errorf("apikey: %q is not add, list or revoke", args[0])
 		}
@@ -71,13 +75,16 @@ func listAPIKeys(ctx context.Context, s *store.Store, out io.Writer) error {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tPREFIX\tSCOPES\tCREATED\tSTATE")
+	fmt.Fprintln(w, "ID\tNAME\tPREFIX\tSCOPES\tCREATED\tLAST USED\tSTATE")
 	for _, k := range keys {
-		state := "active"
+		state, used := "active", "never"
+		if k.LastUsedAt != nil {
+			used = k.LastUsedAt.UTC().Format(time.RFC3339)
+		}
 		if k.RevokedAt != nil {
 			state = "revoked " + k.RevokedAt.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Prefix, scopeNames(k.Scopes), k.CreatedAt.UTC().Format(time.RFC3339), state)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Prefix, scopeNames(k.Scopes), k.CreatedAt.UTC().Format(time.RFC3339), used, state)
 	}
 	return w.Flush()
 }

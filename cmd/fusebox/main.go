@@ -31,7 +31,7 @@ func commands() []command {
 		{"demo", "everything on one machine, with simulated providers and real faults", demoCommand},
 		{"simulate", "a stand-in payment provider over HTTP", simulate},
 		{"verify", "audit the books against the providers' ledgers; exit 1 on a finding", verifyCommand},
-		{"user", "add | passwd | list: people and roles", userCommand},
+		{"user", "add | passwd | role | disable | enable | sign-out | reset-factor | list: people and roles", userCommand},
 		{"provider", "list, or check NAME: reachability, clock, credentials, webhook secret; moves no money", providerCommand},
 		{"bench", "breaker: measured against its floor and its peer, in the same run", benchCommand},
 		{"apikey", "add | list | revoke: keys for API clients", apiKeyCommand},

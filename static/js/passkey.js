@@ -42,6 +42,10 @@
 
   const ask = async (form) => {
     const res = await fetch(form.dataset.begin, { method: "POST", credentials: "same-origin" });
+    if (res.redirected) { // prove who you are again, or sign in, first
+      location.assign(res.url);
+      return null;
+    }
     if (!res.ok) throw new Error(String(res.status));
     const { publicKey } = await res.json();
     return answer(await (form.dataset.passkey === "create" ? create(publicKey) : get(publicKey)));
@@ -57,8 +61,11 @@
     button.setAttribute("aria-disabled", "true");
     problem.hidden = true;
     try {
-      form.elements.credential.value = await ask(form);
-      form.submit();
+      const got = await ask(form);
+      if (got) {
+        form.elements.credential.value = got;
+        form.submit();
+      }
     } catch {
       problem.textContent = form.dataset.failed;
       problem.hidden = false;
