@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -60,19 +59,13 @@ func returnAfter(wait, width time.Duration) time.Duration {
 	return max(wait, 0) + time.Duration(rand.Float64()*float64(width))
 }
 
-// rampTime is how long after its closing a circuit has admitted n calls: the inverse of
-// the ramp's integral, and RampFull a second beyond it. Without a ramp, returnRate a second.
+// rampTime is how long after its closing a circuit has admitted n calls. Without a ramp,
+// returnRate a second.
 func rampTime(set breaker.Settings, n float64) time.Duration {
-	set = set.WithDefaults()
-	if set.RampFor <= 0 {
-		return seconds(n / returnRate)
+	if at, ok := set.RampReaches(n); ok {
+		return min(at, longestWait)
 	}
-	start, full, length := set.RampStart, set.RampFull, set.RampFor.Seconds()
-	if within := length * (start + full) / 2; n > within {
-		return seconds(length + (n-within)/full)
-	}
-	growth := (full - start) / length
-	return seconds(2 * n / (start + math.Sqrt(start*start+2*growth*n)))
+	return time.Duration(min(n/returnRate, longestWait.Seconds()) * float64(time.Second))
 }
 
 // WakeAt is when the i-th of the payments that waited for a circuit goes on after its
@@ -94,9 +87,4 @@ func spread(set breaker.Settings, floor time.Duration, backlog int, u float64) t
 	whole := rampTime(set, n)
 	stretch := max(float64(floor)/float64(whole), 1)
 	return time.Duration(stretch * float64(rampTime(set, u*n)))
-}
-
-// seconds converts, and keeps a wait within what a time can hold.
-func seconds(s float64) time.Duration {
-	return time.Duration(min(s, longestWait.Seconds()) * float64(time.Second))
 }

@@ -1,7 +1,6 @@
 package circuits
 
 import (
-	"math"
 	"time"
 
 	"fusebox/breaker"
@@ -27,30 +26,13 @@ func InRamp(s breaker.Settings, closed time.Duration, n int) (time.Duration, boo
 	if s.RampFor <= 0 || closed < 0 || closed >= s.RampFor {
 		return 0, false
 	}
-	return rampReaches(s, rampAdmits(s, closed)+float64(n)) - closed, true
+	return rampReaches(s, s.RampAdmits(closed)+float64(n)) - closed, true
 }
 
-// rampAdmits is how many calls a ramp admits within t of its begin: the rate grows
-// evenly from RampStart to RampFull.
-func rampAdmits(s breaker.Settings, t time.Duration) float64 {
-	x := t.Seconds()
-	return s.RampStart*x + (s.RampFull-s.RampStart)*x*x/(2*s.RampFor.Seconds())
-}
-
-// rampReaches is when n calls have been admitted, RampFull a second beyond the ramp.
+// rampReaches is when n calls have been admitted; without a ramp, returnRate a second.
 func rampReaches(s breaker.Settings, n float64) time.Duration {
-	s = s.WithDefaults()
-	if s.RampFor <= 0 {
-		return inSeconds(n / returnRate)
+	if at, ok := s.RampReaches(n); ok {
+		return at
 	}
-	if whole := rampAdmits(s, s.RampFor); n > whole {
-		return s.RampFor + inSeconds((n-whole)/s.RampFull)
-	}
-	slope := (s.RampFull - s.RampStart) / s.RampFor.Seconds()
-	if slope == 0 {
-		return inSeconds(n / s.RampStart)
-	}
-	return inSeconds((math.Sqrt(s.RampStart*s.RampStart+2*slope*n) - s.RampStart) / slope)
+	return time.Duration(n / returnRate * float64(time.Second))
 }
-
-func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
