@@ -101,11 +101,13 @@ func (r *Runner) replayPlan(l *lane, h history, charged provider.Charged) plan {
 	case charged.Outcome == provider.NotSent && charged.Exchange.Cancelled:
 		pause = 0 // our own shutdown: another worker may go on at once
 	case charged.Outcome == provider.NotSent:
-		pause = retryPause(l.settings, h.notSent+1)
+		if pause = retryPause(l.settings, h.notSent+1); charged.RetryAfter > 0 {
+			pause = max(pause, throttled(l.settings, h, charged.RetryAfter)) // what it needs first says when to come back
+		}
 	case charged.Outcome == provider.Unknown && charged.Next == provider.NextSnooze && charged.RetryAfter > 0:
 		pause = charged.RetryAfter // the first call under our key is still running there
 	case charged.RetryAfter > 0:
-		pause = max(pause, returnAfter(charged.RetryAfter, time.Duration(float64(charged.RetryAfter)*jitterShare)))
+		pause = max(pause, throttled(l.settings, h, charged.RetryAfter))
 	}
 	at := r.cfg.Now().Add(pause)
 	return plan{retryAt: at, reconcileAt: at}
