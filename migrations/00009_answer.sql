@@ -30,7 +30,11 @@ CREATE INDEX payments_answer ON payments
     ((needs_review @> '{aged}') DESC, major_size(amount, currency) DESC, coalesce(unknown_since, created_at), id)
     WHERE status = 'unknown' OR needs_review <> '{}';
 
+-- What reconciliation runs found about one payment.
+CREATE INDEX reconciliation_items_payment ON reconciliation_items (payment_id, at DESC) WHERE payment_id IS NOT NULL;
+
 -- +goose Down
+DROP INDEX reconciliation_items_payment;
 DROP INDEX payments_answer;
 DROP FUNCTION major_size;
 DROP TABLE leases;

@@ -158,10 +158,7 @@ func (s *Store) TakeNext(ctx context.Context, actionID uuid.UUID, providerName s
 
 func (s *Store) takeNext(ctx context.Context, actionID uuid.UUID, providerName string, by Actor) (id uuid.UUID, err error) {
 	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		w := AnswerFilter{Provider: providerName, Lease: LeaseNone}.where(s.Now())
-		// What is locked is being worked on this very moment, by a person or by evidence.
-		err := tx.QueryRow(ctx, fmt.Sprintf("SELECT id FROM payments %s ORDER BY %s LIMIT 1 FOR UPDATE SKIP LOCKED", w, answerOrder),
-			w.planned()...).Scan(&id)
+		id, err = s.freeAnswer(ctx, tx, providerName)
 		none := errors.Is(err, pgx.ErrNoRows)
 		if err != nil && !none {
 			return wrap(err, "next payment")
@@ -185,6 +182,21 @@ func (s *Store) takeNext(ctx context.Context, actionID uuid.UUID, providerName s
 		_, err = s.grant(ctx, tx, id, uuid.Nil, by)
 		return err
 	})
+	return id, err
+}
+
+// freeAnswer locks the most urgent payment that nobody holds. What is locked is being
+// worked on this very moment and is passed over; only if there is nothing else is it
+// waited for, as a lock may end without a lease.
+func (s *Store) freeAnswer(ctx context.Context, tx pgx.Tx, providerName string) (id uuid.UUID, err error) {
+	for _, locked := range []string{"SKIP LOCKED", ""} {
+		w := AnswerFilter{Provider: providerName, Lease: LeaseNone}.where(s.Now())
+		err = tx.QueryRow(ctx, fmt.Sprintf("SELECT id FROM payments %s ORDER BY %s LIMIT 1 FOR UPDATE %s", w, answerOrder, locked),
+			w.planned()...).Scan(&id)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			break
+		}
+	}
 	return id, err
 }
 

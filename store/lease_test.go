@@ -97,7 +97,7 @@ func TestALeaseNeverHoldsBackEvidence(t *testing.T) {
 func TestTenOperatorsTakeTenPayments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for range 11 {
+	for range 11 { // one more than people
 		w.unknown()
 	}
 	names := make([]string, 10)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -80,16 +81,22 @@ func (s *Store) WorkQueue(ctx context.Context, f AnswerFilter, limit int) (list 
 	if err != nil {
 		return nil, 0, fmt.Errorf("work queue: %w", err)
 	}
+	list, err = s.waiting(ctx, payments, now)
+	return list, total, err
+}
+
+// waiting adds to payments who is at work on them.
+func (s *Store) waiting(ctx context.Context, payments []Payment, now time.Time) ([]Waiting, error) {
 	subjects := make([]string, len(payments))
 	for i, p := range payments {
 		subjects[i] = subject(p.ID)
-		list = append(list, Waiting{Payment: p, Since: waitingSince(p)})
 	}
 	leases, err := s.leasesOf(ctx, subjects, now)
-	for i := range list {
-		list[i].Lease = leases[subjects[i]]
+	list := make([]Waiting, len(payments))
+	for i, p := range payments {
+		list[i] = Waiting{Payment: p, Since: waitingSince(p), Lease: leases[subjects[i]]}
 	}
-	return list, total, err
+	return list, err
 }
 
 // leasesOf reads the live leases of some subjects.
@@ -115,4 +122,76 @@ func waitingSince(p Payment) time.Time {
 		return *p.UnknownSince
 	}
 	return p.CreatedAt
+}
+
+// StreamAnswers calls fn with everything in the work queue under the filter, the most
+// urgent first. The order is the one of its beginning: what is answered meanwhile is left out.
+func (s *Store) StreamAnswers(ctx context.Context, f AnswerFilter, fn func(Waiting) error) error {
+	now := s.Now()
+	w := f.where(now)
+	rows, err := s.pool.Query(ctx, fmt.Sprintf("SELECT id FROM payments %s ORDER BY %s", w, answerOrder), w.planned()...)
+	if err != nil {
+		return fmt.Errorf("work queue: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return fmt.Errorf("work queue: %w", err)
+	}
+	for part := range slices.Chunk(ids, 200) {
+		rows, err := s.pool.Query(ctx, "SELECT "+paymentColumns+` FROM payments WHERE id = ANY($1)
+			AND (status = 'unknown' OR needs_review <> '{}') ORDER BY array_position($1, id)`, part)
+		if err != nil {
+			return fmt.Errorf("work queue: %w", err)
+		}
+		payments, err := pgx.CollectRows(rows, rowToPayment)
+		if err != nil {
+			return fmt.Errorf("work queue: %w", err)
+		}
+		list, err := s.waiting(ctx, payments, now)
+		if err != nil {
+			return err
+		}
+		for _, w := range list {
+			if err := fn(w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Asked is what is known about a payment beside its dossier, for whoever has to answer.
+type Asked struct {
+	Lease  *Lease         // live; nil: nobody's
+	Lookup *TimelineEvent // the latest; nil: the provider was never asked
+	Found  *RunItem       // what the latest reconciliation run that saw it found; nil: none saw it
+}
+
+// AskedAbout reads it.
+func (s *Store) AskedAbout(ctx context.Context, paymentID uuid.UUID) (a Asked, err error) {
+	var b pgx.Batch
+	var lookups []TimelineEvent
+	var items []RunItem
+	var leases []Lease
+	queue(&b, &leases, func(row pgx.CollectableRow) (l Lease, err error) {
+		return l, row.Scan(&l.Holder, &l.Name, &l.TakenAt, &l.Until)
+	}, `SELECT holder, holder_name, taken_at, until FROM leases WHERE subject = $1 AND until > $2`, subject(paymentID), s.Now())
+	queue(&b, &lookups, scanTimeline, "SELECT "+timelineColumns+` FROM payment_events
+		WHERE payment_id = $1 AND kind = 'lookup' ORDER BY id DESC LIMIT 1`, paymentID)
+	queue(&b, &items, func(row pgx.CollectableRow) (i RunItem, err error) {
+		return i, row.Scan(&i.Finding, &i.ObjectID, &i.Detail, &i.At)
+	}, `SELECT finding, object_id, detail, at FROM reconciliation_items WHERE payment_id = $1 ORDER BY at DESC LIMIT 1`, paymentID)
+	if err := s.pool.SendBatch(ctx, &b).Close(); err != nil {
+		return a, fmt.Errorf("evidence beside payment %s: %w", paymentID, err)
+	}
+	if len(leases) > 0 {
+		a.Lease = &leases[0]
+	}
+	if len(lookups) > 0 {
+		a.Lookup = &lookups[0]
+	}
+	if len(items) > 0 {
+		a.Found = &items[0]
+	}
+	return a, nil
 }

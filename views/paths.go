@@ -25,6 +25,9 @@ const (
 // PaymentPath is one payment's page.
 func PaymentPath(id string) string { return PathPayments + "/" + url.PathEscape(id) }
 
+// AnswerPath is one payment in the work queue, with what is known about it side by side.
+func AnswerPath(id string) string { return PathQueue + "/" + url.PathEscape(id) }
+
 // WebhookPath is one inbox row's page.
 func WebhookPath(id int64) string { return PathWebhooks + "/" + strconv.FormatInt(id, 10) }
 

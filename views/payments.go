@@ -24,7 +24,6 @@ type PaymentRow struct {
 	CreatedAt time.Time
 	NextAt    *time.Time // when something looks at it again
 	NextWhy   string
-	Since     time.Time // work queue only: waiting since
 }
 
 // PaymentFilter holds the filter form as typed, and its choices.
@@ -58,31 +57,6 @@ type PaymentListView struct {
 	// Filtered: there may be payments outside the filter, so an empty list is the filter's doing.
 	Filtered bool
 }
-
-// QueueView is the work queue.
-type QueueView struct {
-	Page      Page
-	Provider  string
-	Providers []string
-	List      QueueListView
-}
-
-// QueueListView is the part of the work queue that moves by itself.
-type QueueListView struct {
-	Live   components.LiveRegion
-	Rows   []PaymentRow
-	Total  int64
-	Capped string // the total as shown, "10,000+"
-	// Refunds that need an answer, oldest first, and open disputes, due first on top.
-	Refunds       []RefundRow
-	RefundTotal   int64
-	RefundsCapped string
-	Disputes      []DisputeView
-	MoreDisputes  bool
-}
-
-// empty: nothing of any kind needs an answer.
-func (v QueueListView) empty() bool { return len(v.Rows)+len(v.Refunds)+len(v.Disputes) == 0 }
 
 // options turns plain values into a select's choices, led by "any".
 func options(ctx context.Context, values []string) []components.Option {

@@ -84,14 +84,20 @@ func (s *Server) postResolve(c echo.Context) error {
 	// The version is looked at first: what somebody else did meanwhile matters more
 	// than a field left empty. A repeat of a done action passes, as the store knows it.
 	if f.check(ctx, d); len(f.errors) > 0 && f.version == d.Payment.Version {
+		if err := s.cfg.Store.Renew(ctx, d.Payment.ID, s.actor(c)); err != nil { // they are at it
+			return err
+		}
 		return s.renderResolve(c, http.StatusUnprocessableEntity, d, f)
 	}
 	p, err := s.cfg.Store.Resolve(ctx, store.ResolveParams{ActionID: f.actionID, PaymentID: d.Payment.ID, Version: f.version,
 		To: f.to, Reason: f.reason, Evidence: f.evidence, By: s.actor(c)})
 	var conflict *store.ConflictError
+	var held *store.HeldError
 	switch {
 	case errors.As(err, &conflict):
 		f.problem = conflictWords(ctx, conflict)
+	case errors.As(err, &held):
+		f.problem = heldWords(ctx, held.Lease)
 	case errors.Is(err, store.ErrNotAllowed):
 		f.problem = views.T(ctx, "act.resolve.not_open", "Status", views.Opt(ctx, "status.", string(d.Payment.Status)))
 	case err != nil:
@@ -165,6 +171,11 @@ func (s *Server) renderResolve(c echo.Context, status int, d store.Dossier, f re
 	ctx, p := s.viewContext(c), d.Payment
 	path := views.PaymentPath(p.ID.String())
 	money, words := views.Money(ctx, p.Amount, p.Currency), resolveWords(p, f.to)
+	lease, live, err := s.cfg.Store.LeaseOf(ctx, p.ID)
+	if err != nil {
+		return err
+	}
+	held := live && lease.Holder != s.user(c).ID
 	props := components.ConfirmProps{
 		Title: views.T(ctx, words.title), Lead: views.T(ctx, words.lead, "Money", money, "Order", p.OrderRef),
 		Problem: f.problem, Facts: actionFacts(ctx, p), Consequences: s.resolveConsequences(ctx, d, f.to),
@@ -178,6 +189,11 @@ func (s *Server) renderResolve(c echo.Context, status int, d store.Dossier, f re
 	switch undecided := p.Status == store.Unknown || len(p.NeedsReview) > 0; {
 	case !undecided || (f.to != p.Status && p.Status != store.Unknown):
 		props.Blocked = views.T(ctx, "act.resolve.not_open", "Status", views.Opt(ctx, "status.", string(p.Status)))
+		props.Consequences, props.Fields, props.Reason, props.Lead = nil, nil, nil, ""
+	case held:
+		props.Problem, props.Blocked = heldWords(ctx, lease), views.T(ctx, "answer.held.look")
+		props.Facts = append(props.Facts, components.Term{Label: views.T(ctx, "answer.col.lease"),
+			Body: views.TakeOver(p.ID.String(), *holderView(&lease, s.user(c).ID))})
 		props.Consequences, props.Fields, props.Reason, props.Lead = nil, nil, nil, ""
 	case f.problem != "": // the person decided on something else: look again first
 		props.Blocked = views.T(ctx, "conflict.look")

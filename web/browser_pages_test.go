@@ -49,7 +49,7 @@ func seedPages(t *testing.T, w *webtest, by *browser) pageRows {
 // that none fits is a page nobody looks at here, and fails the test.
 func (r pageRows) samples() map[string]string {
 	return map[string]string{
-		"/payments/:id": r.payment.ID.String(), "/webhook-log/:id": strconv.FormatInt(r.webhook, 10), "/wallets/:id": r.wallet.String(),
+		"/payments/:id": r.payment.ID.String(), "/queue/:id": r.payment.ID.String(), "/webhook-log/:id": strconv.FormatInt(r.webhook, 10), "/wallets/:id": r.wallet.String(),
 		"/reconciliation/:id": r.run.ID.String(), "/refunds/:id": r.refund, "/checkout/:id": r.receipt, "/bulk/:id": r.bulk, "/settings/users/:id": r.user, ":provider": "atlas", ":class": "charge", ":name": "atlas", ":lang": "en",
 	}
 }

@@ -38,7 +38,7 @@ func registerConsoleB(s *Server) {
 	s.registerCaptures(operator)
 	s.registerBulk(operator)
 	s.registerNotes(operator)
-	s.console.GET(views.PathQueue, s.workQueuePage)
+	s.registerQueue()
 	s.console.GET(views.PathWebhooks, s.webhookLogPage)
 	s.console.GET(views.PathWebhooks+"/tabs", s.webhookLogTabs)
 	s.console.GET(views.PathWebhooks+"/:id", s.webhookPage)
