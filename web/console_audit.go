@@ -19,11 +19,7 @@ import (
 )
 
 // auditActions lists the actions people filter by most.
-<<<<<<< Updated upstream
-var auditActions = []string{"payment.status", "payment.resolve", "payment.reconcile", "payment.note", "payment.reveal", "circuit.reset", "circuit.probe_once",
-=======
-var auditActions = []string{"payment.status", "payment.resolve", "payment.reconcile", "payment.take", "payment.takeover", "payment.release", "circuit.reset", "circuit.probe_once",
->>>>>>> Stashed changes
+var auditActions = []string{"payment.status", "payment.resolve", "payment.reconcile", "payment.take", "payment.takeover", "payment.release", "payment.note", "payment.reveal", "circuit.reset", "circuit.probe_once",
 	"circuit.forced_open", "circuit.forced_closed", "circuit.metrics_only", "provider.resume", "queue.pause", "queue.resume", "reconciliation.run", "webhook.reapply", "user.add", "apikey.add"}
 
 // auditTabs are whose actions the tabs show; "all" is everybody's.
