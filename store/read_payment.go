@@ -36,6 +36,7 @@ type Dossier struct {
 	Payment  Payment
 	Attempts []Attempt        // of the charge, oldest first
 	Objects  []ProviderObject // first seen first
+	Charges  []TakenCharge    // those that took money, the payment's own first; nil without several objects
 	Wallet   *Wallet          // nil without a wallet
 	Entries  []WalletEntry    // the payment's effects on wallets
 	// What was done to the charge, oldest first, the attempts of each by its id, what is
@@ -68,7 +69,11 @@ func (s *Store) Dossier(ctx context.Context, id uuid.UUID) (Dossier, error) {
 func (s *Store) DossierAt(ctx context.Context, id uuid.UUID, q TimelineQuery) (Dossier, error) {
 	var d Dossier
 	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		return d.read(ctx, tx, id, q)
+		err := d.read(ctx, tx, id, q)
+		if err == nil && d.Payment.Status == Succeeded && len(d.Objects) > 1 {
+			d.Charges, err = takenCharges(ctx, tx, d.Payment)
+		}
+		return err
 	})
 	if err != nil {
 		return Dossier{}, fmt.Errorf("dossier of payment %s: %w", id, err)

@@ -36,8 +36,10 @@ type NewRefund struct {
 	// ExpectedRefundable is the refundable amount the requester was shown; nil if it was
 	// shown none, which only a program may say.
 	ExpectedRefundable *int64
-	ChargeID           string // empty: the charge the payment rests on; else a duplicate of it
-	Reason             string
+	// ChargeID is empty for the charge the payment rests on, whichever that is; else it names
+	// a duplicate of it, which goes back whole.
+	ChargeID string
+	Reason   string
 }
 
 // Refund is the result of CreateRefund.
@@ -132,15 +134,11 @@ func (s *Store) createRefund(ctx context.Context, tx pgx.Tx, pay Payment, n NewR
 // hash is over the content. What the requester was shown is no content: a repeat of the
 // same request may have been shown other figures.
 func (n NewRefund) hash(pay Payment) ([]byte, error) {
-	charge := n.ChargeID
-	if charge == pay.ProviderPaymentID {
-		charge = ""
-	}
 	currency := n.Currency
 	if currency == "" {
 		currency = pay.Currency
 	}
-	b, err := json.Marshal([]any{provider.OpRefund, n.PaymentID, charge, n.Amount, currency, n.Reason})
+	b, err := json.Marshal([]any{provider.OpRefund, n.PaymentID, n.ChargeID, n.Amount, currency, n.Reason})
 	if err != nil {
 		return nil, wrap(err, "hash refund")
 	}
@@ -160,11 +158,10 @@ func knownOperation(ctx context.Context, tx pgx.Tx, client, key string, hash []b
 // mayRefund refuses what cannot be refunded. What the requester was shown is compared
 // first: with other figures before their eyes they would ask for something else.
 func mayRefund(ctx context.Context, tx pgx.Tx, pay Payment, n NewRefund) (Refundable, error) {
-	charge := n.ChargeID
-	if charge == "" {
-		charge = pay.ProviderPaymentID
+	if n.ChargeID != "" {
+		return mayRefundDuplicate(ctx, tx, pay, n)
 	}
-	f, err := refundable(ctx, tx, pay, charge)
+	f, err := refundable(ctx, tx, pay, pay.ProviderPaymentID)
 	if err != nil {
 		return f, err
 	}
@@ -174,7 +171,7 @@ func mayRefund(ctx context.Context, tx pgx.Tx, pay Payment, n NewRefund) (Refund
 	switch {
 	case pay.Status != Succeeded:
 		return no(RefusedNotSucceeded)
-	case charge == "" || f.Captured == 0:
+	case f.ChargeID == "" || f.Captured == 0:
 		return no(RefusedNoCharge)
 	case n.Currency != "" && n.Currency != pay.Currency:
 		return no(RefusedCurrency)

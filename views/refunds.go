@@ -17,7 +17,50 @@ type RefundsView struct {
 	Captured, Refunded, Waiting, Unknown, Refundable int64
 	Action                                           *ActionLink // nil: nothing to give back, or Cannot
 	Cannot                                           bool        // the provider does not refund by machine
+	Extra                                            []ExtraCharge
 	Rows                                             []RefundRow // oldest first
+}
+
+// ExtraCharge is a charge that took a payment's money once more. Amounts are in minor
+// units; Open is being refunded, or may have been.
+type ExtraCharge struct {
+	ID, Provider, Currency         string
+	Captured, Refunded, Open, Left int64
+	MadeAt                         time.Time
+	Action                         *ActionLink // nil: nothing is left of it, or the provider cannot
+}
+
+// state says what became of it, with its tone.
+func (c ExtraCharge) state(ctx context.Context) (components.Tone, string) {
+	switch {
+	case c.Left > 0:
+		return components.ToneWarn, T(ctx, "duplicate.state.open")
+	case c.Open > 0:
+		return components.ToneInfo, T(ctx, "duplicate.state.waiting", "Provider", c.Provider)
+	}
+	return components.ToneOK, T(ctx, "duplicate.state.done")
+}
+
+// ChargeSide is one of two charges that are compared before one goes back.
+type ChargeSide struct {
+	ID, Currency                   string
+	Captured, Refunded, Open, Left int64
+	MadeAt                         time.Time
+}
+
+// terms lists the charge; back is how much of it goes back now.
+func (c ChargeSide) terms(ctx context.Context, back int64) []components.Term {
+	money := func(n int64) string { return Money(ctx, n, c.Currency) }
+	out := []components.Term{
+		{Label: T(ctx, "duplicate.fact.taken"), Value: money(c.Captured)},
+		{Label: T(ctx, "duplicate.fact.when"), Body: components.Absolute(c.MadeAt)},
+		{Label: T(ctx, "duplicate.fact.refunded"), Value: money(c.Refunded)},
+	}
+	if c.Open > 0 {
+		out = append(out, components.Term{Label: T(ctx, "duplicate.fact.open"), Value: money(c.Open)})
+	}
+	return append(out, components.Term{Label: T(ctx, "duplicate.fact.now"), Value: money(back)},
+		components.Term{Label: T(ctx, "duplicate.fact.id"), Value: c.ID, Mono: true, Copy: true})
 }
 
 // shown: a payment that took no money and was never refunded has no such section.

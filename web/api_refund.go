@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type refundJSON struct {
 	ID               uuid.UUID    `json:"id"`
 	PaymentID        uuid.UUID    `json:"payment_id"`
 	Provider         string       `json:"provider"`
+	ChargeID         string       `json:"charge_id"` // the provider's; a duplicate has another one than the payment
 	Amount           int64        `json:"amount"`
 	Currency         string       `json:"currency"`
 	Status           store.Status `json:"status"`
@@ -36,7 +38,7 @@ type refundJSON struct {
 
 func (s *Server) refundJSON(o store.Operation) refundJSON {
 	out := refundJSON{
-		ID: o.ID, PaymentID: o.PaymentID, Provider: o.Provider, Amount: o.Amount, Currency: o.Currency,
+		ID: o.ID, PaymentID: o.PaymentID, Provider: o.Provider, ChargeID: o.ProviderPaymentID, Amount: o.Amount, Currency: o.Currency,
 		Status: o.Status, StatusReason: o.StatusReason, NeedsReview: o.NeedsReview, Reason: o.Reason, Origin: o.Origin,
 		NextCheckAt: apiTimePtr(o.NextCheckAt), CreatedAt: apiTime(o.CreatedAt), UpdatedAt: apiTime(o.UpdatedAt),
 		SettledAt: apiTimePtr(o.SettledAt), PaymentURL: s.apiURL("/payments/" + o.PaymentID.String()),
@@ -83,9 +85,13 @@ func (s *Server) registerRefundAPI(v1 *echo.Group) {
 	v1.GET("/refunds/:id", s.getRefund, read)
 }
 
+// maxChargeID is more than any provider's id of a charge.
+const maxChargeID = 255
+
 // refundBody is the content of a refund request.
 type refundBody struct {
 	amount   *int64 // nil: all that is refundable
+	charge   string // empty: the payment's own; else a duplicate of it
 	reason   string
 	expected *int64 // the refundable amount the client was shown
 }
@@ -97,6 +103,7 @@ func readRefund(body *jsonObject) (refundBody, error) {
 		n := f.amount("amount")
 		r.amount = &n
 	}
+	r.charge = f.text("charge_id", 0, maxChargeID)
 	r.reason = f.text("reason", 1, maxReason)
 	if raw, ok := f.member("expected_refundable", false); ok {
 		n, err := strconv.ParseInt(string(raw), 10, 64)
@@ -139,7 +146,7 @@ func (s *Server) createRefund(c echo.Context) error {
 		return err
 	}
 	n := store.NewRefund{PaymentID: id, Origin: store.OriginAPI, ClientID: client(c).ID.String(), IdempotencyKey: key,
-		Reason: r.reason, ExpectedRefundable: r.expected}
+		ChargeID: r.charge, Reason: r.reason, ExpectedRefundable: r.expected}
 	made, err := s.requestRefund(ctx, pay, n, r.amount, s.actor(c))
 	if err != nil {
 		return s.refundProblem(c, err)
@@ -171,14 +178,14 @@ func (s *Server) requestRefund(ctx context.Context, pay store.Payment, n store.N
 		case repeat:
 			n.Amount = known.Amount
 		default:
-			f, err := s.cfg.Store.Refundable(ctx, pay.ID)
+			f, err := s.cfg.Store.RefundableCharge(ctx, pay.ID, n.ChargeID)
 			if err != nil {
 				return store.Refund{}, err
 			}
 			n.Amount = max(f.Refundable, 1) // nothing left: refused with the figures
 		}
 		if !repeat {
-			if err := s.checkRefund(pay, n.Amount); err != nil {
+			if err := s.checkRefund(pay, n.ChargeID, n.Amount); err != nil {
 				return store.Refund{}, err
 			}
 		}
@@ -205,8 +212,8 @@ func (s *Server) canRefund(name string) bool {
 }
 
 // checkRefund refuses what the provider could never be asked for: better now, with a
-// field, than as a failed refund later.
-func (s *Server) checkRefund(pay store.Payment, amount int64) error {
+// field, than as a failed refund later. charge is a duplicate's id, or empty.
+func (s *Server) checkRefund(pay store.Payment, charge string, amount int64) error {
 	if !s.canRefund(pay.Provider) {
 		return invalid("payment", "is at "+pay.Provider+", which cannot refund")
 	}
@@ -216,7 +223,7 @@ func (s *Server) checkRefund(pay store.Payment, amount int64) error {
 		return nil // refused by the store, with the figures
 	}
 	_, err := op.FreezeOperation(provider.OperationRequest{OperationID: uuid.Nil.String(), Kind: provider.OpRefund, PaymentID: pay.ID.String(),
-		ProviderPaymentID: pay.ProviderPaymentID, Charged: pay.Money(), Money: provider.Money{Amount: amount, Currency: pay.Currency}})
+		ProviderPaymentID: cmp.Or(charge, pay.ProviderPaymentID), Charged: pay.Money(), Money: provider.Money{Amount: amount, Currency: pay.Currency}})
 	var refused *provider.FieldError
 	if errors.As(err, &refused) {
 		return err
@@ -241,9 +248,7 @@ func (s *Server) refundProblem(c echo.Context, err error) error {
 	case errors.As(err, &refused):
 		now = refused.Figures
 		p = newProblem(http.StatusConflict, "not-refundable", "Not refundable", refusalText(refused)+" Nothing was stored and nothing was sent.")
-		if refused.Why == store.RefusedTooMuch {
-			p.Errors = fieldErrors{{"amount", "is more than is refundable"}}
-		}
+		p.Errors = refusedField(refused)
 	default:
 		return err
 	}
@@ -251,6 +256,21 @@ func (s *Server) refundProblem(c echo.Context, err error) error {
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	c.Response().WriteHeader(p.Status)
 	return c.Echo().JSONSerializer.Serialize(c, refundProblem{p, newFigures(now)}, "")
+}
+
+// refusedField names the member of the request that the refusal is about, if any is.
+func refusedField(e *store.NotRefundableError) fieldErrors {
+	switch e.Why {
+	case store.RefusedTooMuch:
+		return fieldErrors{{"amount", "is more than is refundable"}}
+	case store.RefusedPart:
+		return fieldErrors{{"amount", "must be all that is left of the duplicate; leave it out"}}
+	case store.RefusedOwnCharge:
+		return fieldErrors{{"charge_id", "is the payment's own charge; leave it out to refund that"}}
+	case store.RefusedNoDuplicate:
+		return fieldErrors{{"charge_id", "is not a second successful charge of this payment"}}
+	}
+	return nil
 }
 
 func refusalText(e *store.NotRefundableError) string {
@@ -261,11 +281,33 @@ func refusalText(e *store.NotRefundableError) string {
 		return "The provider's id of the charge is not known."
 	case store.RefusedTooMuch:
 		return fmt.Sprintf("Of %d captured, %d is refundable.", e.Figures.Captured, e.Figures.Refundable)
+	case store.RefusedOwnCharge:
+		return "With charge_id only a charge beside the payment's own is refunded."
+	case store.RefusedNoDuplicate:
+		return "Nothing proves that this charge took the money a second time."
+	case store.RefusedPart:
+		return fmt.Sprintf("A duplicate goes back whole: %d.", e.Figures.Refundable)
 	}
 	return "This cannot be refunded."
 }
 
-// listRefunds answers with a payment's refunds, oldest first, and their figures.
+// duplicateJSON is a charge that took a payment's money once more, and what became of it.
+type duplicateJSON struct {
+	ChargeID  string `json:"charge_id"`
+	CreatedAt string `json:"created_at"`
+	figuresJSON
+}
+
+func newDuplicates(list []store.TakenCharge) []duplicateJSON {
+	out := make([]duplicateJSON, len(list))
+	for i, c := range list {
+		out[i] = duplicateJSON{c.ID, apiTime(c.MadeAt), newFigures(c.Figures)}
+	}
+	return out
+}
+
+// listRefunds answers with a payment's refunds, oldest first, their figures, and the
+// charges that took its money once more.
 func (s *Server) listRefunds(c echo.Context) error {
 	id, err := pathID(c)
 	if err != nil {
@@ -280,11 +322,16 @@ func (s *Server) listRefunds(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	extra, err := s.cfg.Store.Duplicates(ctx, id)
+	if err != nil {
+		return err
+	}
 	out := struct {
 		PaymentID uuid.UUID `json:"payment_id"`
 		figuresJSON
-		Data []refundJSON `json:"data"`
-	}{id, newFigures(f), []refundJSON{}}
+		Duplicates []duplicateJSON `json:"duplicates"`
+		Data       []refundJSON    `json:"data"`
+	}{id, newFigures(f), newDuplicates(extra), []refundJSON{}}
 	for _, o := range ops {
 		if o.Kind == provider.OpRefund {
 			out.Data = append(out.Data, s.refundJSON(o))

@@ -84,7 +84,7 @@ func TestAPIRefund(t *testing.T) {
 	for k := range got {
 		keys = append(keys, k)
 	}
-	require.ElementsMatch(t, []string{"id", "payment_id", "provider", "amount", "currency", "status", "status_reason", "needs_review", "reason",
+	require.ElementsMatch(t, []string{"id", "payment_id", "provider", "charge_id", "amount", "currency", "status", "status_reason", "needs_review", "reason",
 		"origin", "provider_refund_id", "next_check_at", "created_at", "updated_at", "settled_at", "payment_url"}, keys)
 	require.Equal(t, "pending", got["status"])
 	require.InDelta(t, 1900, got["amount"], 0)

@@ -68,6 +68,7 @@ func (s *Server) paymentPage(c echo.Context) error {
 func (s *Server) paymentDetail(d store.Dossier, needs string) views.PaymentDetail {
 	v := views.PaymentDetail{Facts: s.paymentFacts(d), Actions: s.paymentActions(d.Payment, needs), Terms: paymentTerms(d),
 		ReplayKey: s.replayKey(d), Wallet: walletEffect(d), Refunds: s.refundsView(d, needs), Capture: s.captureView(d, needs), Disputes: disputeViews(d.Disputes)}
+	v.Actions = append(v.Actions, extraActions(v.Refunds.Extra)...)
 	v.MoreWebhooks = d.MoreWebhooks
 	for _, a := range d.Attempts {
 		view := attemptView(a)

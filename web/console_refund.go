@@ -23,6 +23,8 @@ import (
 func (s *Server) registerRefunds(operator *echo.Group) {
 	operator.GET(views.PathPayments+"/:id/refund", s.confirmRefund)
 	operator.POST(views.PathPayments+"/:id/refund", s.postRefund)
+	operator.GET(views.PathPayments+"/:id/refund/duplicate", s.confirmDuplicate)
+	operator.POST(views.PathPayments+"/:id/refund/duplicate", s.postDuplicate)
 	s.console.GET("/refunds/:id", s.toRefund)
 	s.console.GET("/refunds/:id/lookup", s.confirmRefundLookup)
 	s.console.POST("/refunds/:id/lookup", s.postRefundLookup)
@@ -90,7 +92,7 @@ func (s *Server) postRefund(c echo.Context) error {
 		return s.refundConflict(c, f, p.ID, views.T(ctx, "refund.conflict.form_used"))
 	case repeat: // the store knows whether it is the same
 	case f.expected != d.Refundable.Refundable: // what somebody else did matters more than a field left empty
-		return s.refundConflict(c, f, p.ID, s.refundChanged(ctx, d, f.expected))
+		return s.refundConflict(c, f, p.ID, s.refundChanged(ctx, d, d.Refundable, f.expected))
 	case s.refundBlocked(ctx, d) != "":
 		return s.renderRefund(c, http.StatusConflict, d, f) // which says why
 	default:
@@ -120,7 +122,7 @@ func (s *Server) refundRefused(c echo.Context, d store.Dossier, f refundForm, er
 		if fresh, err := s.cfg.Store.Dossier(ctx, id); err == nil {
 			d = fresh
 		}
-		return s.refundConflict(c, f, id, s.refundChanged(ctx, d, f.expected))
+		return s.refundConflict(c, f, id, s.refundChanged(ctx, d, d.Refundable, f.expected))
 	case errors.Is(err, store.ErrKeyReused):
 		return s.refundConflict(c, f, id, views.T(ctx, "refund.conflict.form_used"))
 	case errors.As(err, &refused) && refused.Why == store.RefusedTooMuch:
@@ -142,11 +144,12 @@ func (s *Server) refundConflict(c echo.Context, f refundForm, id uuid.UUID, prob
 	return s.renderRefund(c, http.StatusConflict, d, f)
 }
 
-// refundChanged says what changed the refundable amount, and who did it if a person did.
-func (s *Server) refundChanged(ctx context.Context, d store.Dossier, then int64) string {
+// refundChanged says what changed the refundable amount of a charge, and who did it if a
+// person did.
+func (s *Server) refundChanged(ctx context.Context, d store.Dossier, is store.Refundable, then int64) string {
 	money := func(n int64) string { return views.Money(ctx, n, d.Payment.Currency) }
-	now := views.T(ctx, "refund.conflict.now", "Now", money(d.Refundable.Refundable), "Then", money(then))
-	o, ok := latestRefund(d)
+	now := views.T(ctx, "refund.conflict.now", "Now", money(is.Refundable), "Then", money(then))
+	o, ok := latestRefund(d, is.ChargeID)
 	if !ok {
 		return now
 	}
@@ -202,7 +205,7 @@ func digits(text string) bool {
 // checkRefundAmount asks the adapter whether its provider can be asked for this amount.
 func (s *Server) checkRefundAmount(ctx context.Context, p store.Payment, f *refundForm) {
 	var refused *provider.FieldError
-	if f.errors["amount"] == "" && errors.As(s.checkRefund(p, f.amount), &refused) {
+	if f.errors["amount"] == "" && errors.As(s.checkRefund(p, "", f.amount), &refused) {
 		f.errors["amount"] = views.T(ctx, "refund.bad.provider", "Provider", p.Provider, "Why", refused.Reason)
 	}
 }

@@ -24,6 +24,7 @@ func (s *Server) refundsView(d store.Dossier, needs string) views.RefundsView {
 	if f.Refundable > 0 && !v.Cannot {
 		v.Action = &views.ActionLink{Label: "refund.act", Href: views.PaymentPath(p.ID.String()) + "/refund", Needs: needs}
 	}
+	v.Extra = s.extraCharges(d, needs)
 	for _, o := range d.Operations {
 		if o.Kind == provider.OpRefund {
 			v.Rows = append(v.Rows, s.refundRow(d, o, needs))
@@ -166,11 +167,11 @@ func refundsOfPayment(f *views.PaymentFacts, d store.Dossier) {
 	f.Disputed = slices.ContainsFunc(d.Disputes, func(x store.Dispute) bool { return x.State == provider.DisputeOpened })
 }
 
-// latestRefund is the refund that changed last; ok is false without any.
-func latestRefund(d store.Dossier) (last store.Operation, ok bool) {
+// latestRefund is the refund of a charge that changed last; ok is false without any.
+func latestRefund(d store.Dossier, charge string) (last store.Operation, ok bool) {
 	var at time.Time
 	for _, o := range d.Operations {
-		if o.Kind == provider.OpRefund && !o.UpdatedAt.Before(at) {
+		if o.Kind == provider.OpRefund && o.ProviderPaymentID == charge && !o.UpdatedAt.Before(at) {
 			last, at, ok = o, o.UpdatedAt, true
 		}
 	}
