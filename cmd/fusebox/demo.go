@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
+	"fusebox/provider"
 	"fusebox/store"
 	"fusebox/store/localpg"
 	"fusebox/web"
@@ -203,14 +205,16 @@ func (d *demo) addPeople(ctx context.Context) error {
 	return err
 }
 
-// live serves until ctx ends or the run's length is over, with traffic and outages.
+// live serves until ctx ends or the run's length is over, with traffic and outages. They
+// end first, then the server they talk to, then (in close) the providers it calls.
 func (d *demo) live(ctx context.Context, ln net.Listener, out io.Writer) error {
-	ctx, stop := context.WithCancel(ctx)
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)
-	go func() { served <- d.app.serve(ctx, ln, d.surroundings(), true) }()
+	go func() { served <- d.app.serve(serving, ln, d.surroundings(), true) }()
 	defer func() { stop(); <-served }()
 
 	d.traffic = newTraffic(d.url, d.apiKey, d.cfg.ProviderNames, d.opts.seed, d.log)
+	d.traffic.holds = d.holders()
 	if err := d.traffic.openWallets(ctx); err != nil {
 		return err
 	}
@@ -218,10 +222,10 @@ func (d *demo) live(ctx context.Context, ln net.Listener, out io.Writer) error {
 		return err
 	}
 	busy, calm := context.WithCancel(ctx)
-	defer calm()
-	done := make(chan struct{})
-	go func() { defer close(done); d.traffic.run(busy, d.opts.rate) }()
-	go outages(busy, d.byName("outage"), d.opts.length, d.log)
+	var around sync.WaitGroup
+	around.Go(func() { d.traffic.run(busy, d.opts.rate) })
+	around.Go(func() { outages(busy, d.byName("outage"), d.opts.length, d.log) })
+	defer func() { calm(); around.Wait() }()
 	if d.opts.length == 0 {
 		select {
 		case <-ctx.Done():
@@ -235,7 +239,7 @@ func (d *demo) live(ctx context.Context, ln net.Listener, out io.Writer) error {
 		return ctx.Err()
 	}
 	calm()
-	<-done
+	around.Wait()
 	return d.finish(ctx, out)
 }
 
@@ -245,6 +249,16 @@ func (d *demo) surroundings() *web.Demo {
 		w.Simulators[p.name] = p.sim.ControlURL()
 	}
 	return w
+}
+
+// holders are the providers that hold money until it is captured.
+func (d *demo) holders() map[string]bool {
+	out := map[string]bool{}
+	for _, name := range d.app.registry.Names() {
+		a, _ := d.app.registry.Get(name)
+		out[name] = a.Capabilities().Can(provider.OpCapture) && a.Capabilities().Can(provider.OpVoid)
+	}
+	return out
 }
 
 func (d *demo) byName(name string) *demoProvider {
@@ -319,7 +333,12 @@ func (d *demo) finish(ctx context.Context, out io.Writer) error {
 			return fmt.Errorf("healing %s: %w", p.name, err)
 		}
 	}
+	settling, end := context.WithCancel(ctx)
+	var around sync.WaitGroup
+	around.Go(func() { d.traffic.decideAll(settling) })
 	unsettled, err := d.awaitSettled(ctx)
+	end()
+	around.Wait()
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,9 @@ type traffic struct {
 	wallets []string
 	orders  int
 	paid    []charged // payments to give back, the oldest first
+
+	holds map[string]bool // providers that hold money until it is captured
+	held  []charged       // payments whose money is only held, the oldest first
 }
 
 // charged is a payment that was asked for; whether it was paid is looked up later.
@@ -83,6 +86,9 @@ func (t *traffic) run(ctx context.Context, perSecond float64) {
 		case <-tick.C:
 			body, repeats := t.draw()
 			wg.Go(func() { t.create(context.WithoutCancel(ctx), body, repeats) })
+			if p, ok := t.drawHeld(); ok {
+				wg.Go(func() { t.decide(context.WithoutCancel(ctx), p) })
+			}
 			if p, part, ok := t.drawRefund(); ok {
 				wg.Go(func() { t.giveBack(context.WithoutCancel(ctx), p, part) })
 			}
@@ -106,6 +112,9 @@ func (t *traffic) draw() (body map[string]any, repeats int) {
 	if goods.money == "EUR" && len(t.wallets) > 0 && t.rng.IntN(4) == 0 {
 		body["wallet_id"] = t.wallets[t.rng.IntN(len(t.wallets))]
 		body["description"] = "Wallet top-up"
+	}
+	if t.holds[body["provider"].(string)] && t.rng.IntN(holdEvery) == 0 {
+		body["capture"] = "manual"
 	}
 	repeats = 1
 	if t.rng.IntN(12) == 0 {
@@ -133,7 +142,11 @@ func (t *traffic) create(ctx context.Context, body map[string]any, repeats int) 
 		})
 	}
 	wg.Wait()
-	if made.ID != "" {
+	switch {
+	case made.ID == "":
+	case body["capture"] != nil:
+		t.keepHeld(charged{made.ID, made.Amount})
+	default:
 		t.remember(charged{made.ID, made.Amount})
 	}
 }

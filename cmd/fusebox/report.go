@@ -14,7 +14,7 @@ type report struct {
 	Payments        int            `json:"payments"`
 	ByStatus        map[string]int `json:"by_status"`
 	ProviderCharges int            `json:"provider_charges"` // successful charges in the providers' ledgers
-	DoubleCharged   []string       `json:"double_charged"`   // references with more than one successful charge at a provider
+	DoubleCharged   []string       `json:"double_charged"`   // references with more than one successful charge at a provider, but for those that went back whole
 	Lost            []string       `json:"lost"`             // the provider took money, our payment is not succeeded
 	Mismatched      []string       `json:"mismatched"`       // succeeded with us, but the ledger has no such charge or another amount
 	WalletDrift     []string       `json:"wallet_drift"`     // balance is not the sum of the entries
@@ -29,10 +29,13 @@ type report struct {
 	Unaudited       []string       `json:"unaudited"`   // providers whose ledger could not be read, and why
 	Unsettled       []string       `json:"unsettled,omitempty"`
 
-	Refunds           map[string]int `json:"refunds_by_status"`
-	ProviderRefunds   int            `json:"provider_refunds"`    // successful refunds in the providers' ledgers
-	RefundFindings    []string       `json:"refund_findings"`     // refunds made twice, lost, or over other money than ours; sums that cannot be
-	RefundsTheirsOnly []string       `json:"refunds_theirs_only"` // refunds at a provider that we have not heard of: shown
+	Refunds         map[string]int `json:"refunds_by_status"`
+	ProviderRefunds int            `json:"provider_refunds"` // successful refunds in the providers' ledgers
+	// DuplicatesRefunded counts charges made beside a payment's own that went back whole.
+	DuplicatesRefunded int `json:"duplicates_refunded"`
+
+	RefundFindings    []string `json:"refund_findings"`     // refunds made twice, lost, or over other money than ours; sums that cannot be
+	RefundsTheirsOnly []string `json:"refunds_theirs_only"` // refunds at a provider that we have not heard of: shown
 
 	ByProvider map[string]providerReport `json:"by_provider"` // of those whose ledger was read
 }

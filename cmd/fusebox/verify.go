@@ -78,10 +78,14 @@ func (a *app) verify(ctx context.Context) (report, error) {
 		r.ByProvider[p.Name] = of
 		r.ProviderCharges += of.ProviderCharges
 	}
-	if err := a.compare(ctx, &r, ledgers); err != nil {
+	ours, err := a.compare(ctx, &r, ledgers)
+	if err != nil {
 		return r, err
 	}
-	err = a.compareRefunds(ctx, &r, ledgers)
+	given, err := a.compareRefunds(ctx, &r, ledgers)
+	for name, l := range ledgers {
+		r.doubleCharged(name, l, ours[name], given[name])
+	}
 	return r, err
 }
 
@@ -94,8 +98,12 @@ type ledger struct {
 	refunds refundLedger
 }
 
-func (a *app) compare(ctx context.Context, r *report, ledgers map[string]ledger) error {
-	ours := map[string]map[string]bool{}
+// owned are our payments at a provider by their ids, each with the charge it rests on.
+type owned map[string]string
+
+// compare compares our payments with the providers' charges and returns ours by provider.
+func (a *app) compare(ctx context.Context, r *report, ledgers map[string]ledger) (map[string]owned, error) {
+	ours := map[string]owned{}
 	var recheck []store.Payment
 	err := a.store.EachPayment(ctx, func(p store.Payment) error {
 		l, audited := ledgers[p.Provider]
@@ -103,9 +111,9 @@ func (a *app) compare(ctx context.Context, r *report, ledgers map[string]ledger)
 			return nil
 		}
 		if ours[p.Provider] == nil {
-			ours[p.Provider] = map[string]bool{}
+			ours[p.Provider] = owned{}
 		}
-		ours[p.Provider][p.ID.String()] = true
+		ours[p.Provider][p.ID.String()] = p.ProviderPaymentID
 		r.ByProvider[p.Provider] = r.ByProvider[p.Provider].with(p)
 		if finding(p, l.charges[p.ID.String()]) != "" {
 			recheck = append(recheck, p)
@@ -113,27 +121,51 @@ func (a *app) compare(ctx context.Context, r *report, ledgers map[string]ledger)
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for name, l := range ledgers {
-		r.ledgerOnly(name, l.charges, ours[name])
+		r.theirsOnly(name, l.charges, ours[name])
 	}
-	return a.recheck(ctx, r, recheck)
+	return ours, a.recheck(ctx, r, recheck)
 }
 
-// ledgerOnly reports what a provider's ledger shows by itself: references charged
-// twice, and charges under no reference of ours. Charges without any reference are
-// strangers, each its own; they are not one reference charged many times.
-func (r *report) ledgerOnly(name string, l charges, ours map[string]bool) {
+// theirsOnly reports a provider's charges under no reference of ours.
+func (r *report) theirsOnly(name string, l charges, ours owned) {
 	for ref, objects := range l {
-		if ref != "" && len(objects) > 1 {
-			r.DoubleCharged = append(r.DoubleCharged, fmt.Sprintf("%s at %s: %d successful charges", ref, name, len(objects)))
-		}
-		if ours[ref] {
+		if _, known := ours[ref]; known {
 			continue
 		}
 		for _, o := range objects {
 			r.TheirsOnly = append(r.TheirsOnly, fmt.Sprintf("%s at %s under reference %q", o.ID, name, ref))
+		}
+	}
+}
+
+// doubleCharged reports references charged more than once. A charge beside the payment's
+// own whose money went back, all of it, is settled: shown, and no finding. given are the
+// refunds we know of, by charge, for a ledger that need not hold them all. Charges without
+// any reference are strangers, each its own; they are not one reference charged many times.
+func (r *report) doubleCharged(name string, l ledger, ours owned, given map[string]int64) {
+	for ref, objects := range l.charges {
+		if ref == "" || len(objects) < 2 {
+			continue
+		}
+		live, settled := 0, 0
+		for _, o := range objects {
+			back := l.refunds.of[o.ID]
+			if !l.refunds.whole {
+				back = max(back, given[o.ID])
+			}
+			if o.ID != ours[ref] && back >= o.Money.Amount {
+				settled++
+			} else {
+				live++
+			}
+		}
+		if live > 1 {
+			r.DoubleCharged = append(r.DoubleCharged, fmt.Sprintf("%s at %s: %d successful charges", ref, name, live))
+		} else {
+			r.DuplicatesRefunded += settled
 		}
 	}
 }

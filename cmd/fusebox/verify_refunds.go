@@ -13,6 +13,7 @@ import (
 type refundLedger struct {
 	byID        map[string]provider.Object
 	byReference map[string][]provider.Object
+	of          map[string]int64 // what went back of each charge, by its id
 	whole       bool
 }
 
@@ -22,19 +23,23 @@ func (l *refundLedger) add(o provider.Object) {
 	}
 	if l.byID == nil {
 		l.byID, l.byReference = map[string]provider.Object{}, map[string][]provider.Object{}
+		l.of = map[string]int64{}
 	}
 	if _, known := l.byID[o.ID]; known {
 		return
 	}
 	l.byID[o.ID] = o
+	l.of[o.Child.ChargeID] += o.Money.Amount
 	if o.Reference != "" {
 		l.byReference[o.Reference] = append(l.byReference[o.Reference], o)
 	}
 }
 
 // compareRefunds compares our refunds with the providers' and those of theirs that we do
-// not have. What differs is read a second time: a refund may be made at this moment.
-func (a *app) compareRefunds(ctx context.Context, r *report, ledgers map[string]ledger) error {
+// not have. What differs is read a second time: a refund may be made at this moment. It
+// returns what our successful refunds gave back, by provider and charge.
+func (a *app) compareRefunds(ctx context.Context, r *report, ledgers map[string]ledger) (map[string]map[string]int64, error) {
+	given := map[string]map[string]int64{}
 	known := map[string]map[string]bool{} // provider, their ids
 	var suspects []store.Operation
 	err := a.store.EachRefund(ctx, func(op store.Operation) error {
@@ -43,9 +48,12 @@ func (a *app) compareRefunds(ctx context.Context, r *report, ledgers map[string]
 			return nil
 		}
 		if known[op.Provider] == nil {
-			known[op.Provider] = map[string]bool{}
+			known[op.Provider], given[op.Provider] = map[string]bool{}, map[string]int64{}
 		}
 		known[op.Provider][op.ProviderObjectID] = true
+		if op.Status == store.Succeeded {
+			given[op.Provider][op.ProviderPaymentID] += op.Amount
+		}
 		for _, o := range l.refunds.byReference[op.ID.String()] {
 			known[op.Provider][o.ID] = true
 		}
@@ -55,7 +63,7 @@ func (a *app) compareRefunds(ctx context.Context, r *report, ledgers map[string]
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for name, l := range ledgers {
 		r.ProviderRefunds += len(l.refunds.byID)
@@ -65,7 +73,7 @@ func (a *app) compareRefunds(ctx context.Context, r *report, ledgers map[string]
 			}
 		}
 	}
-	return a.recheckRefunds(ctx, r, suspects)
+	return given, a.recheckRefunds(ctx, r, suspects)
 }
 
 func (a *app) recheckRefunds(ctx context.Context, r *report, suspects []store.Operation) error {

@@ -24,9 +24,42 @@ func TestVerifyReadsALedger(t *testing.T) {
 	}
 	l.add(provider.Object{ID: "f", Reference: "ours", Outcome: provider.Failed}) // took nothing
 	var r report
-	r.ledgerOnly("atlas", l, map[string]bool{"ours": true, "twice": true})
+	ours := owned{"ours": "a", "twice": "b"}
+	r.theirsOnly("atlas", l, ours)
+	r.doubleCharged("atlas", ledger{charges: l}, ours, nil)
 	require.Equal(t, []string{"twice at atlas: 2 successful charges"}, r.DoubleCharged)
 	require.ElementsMatch(t, []string{`d at atlas under reference ""`, `e at atlas under reference ""`}, r.TheirsOnly)
+}
+
+// TestVerifyTakesARefundedDuplicateAsSettled: R-05. Only the charge beside the payment's
+// own may have gone back, and it must have gone back whole.
+func TestVerifyTakesARefundedDuplicateAsSettled(t *testing.T) {
+	t.Parallel()
+	back := func(of string, amount int64) refundLedger {
+		l := refundLedger{whole: true}
+		l.add(provider.Object{Kind: provider.ObjectRefund, ID: "re", Outcome: provider.Succeeded, Money: provider.Money{Amount: amount, Currency: "EUR"},
+			Child: provider.Child{ChargeID: of}})
+		return l
+	}
+	for name, c := range map[string]struct {
+		refunds refundLedger
+		given   map[string]int64
+		settled int
+	}{
+		"the duplicate, whole":              {back("b", 100), nil, 1},
+		"the duplicate, in part":            {back("b", 99), nil, 0},
+		"the payment's own":                 {back("a", 100), nil, 0},
+		"our word against a whole ledger":   {refundLedger{whole: true}, map[string]int64{"b": 100}, 0},
+		"our word beside a list of charges": {refundLedger{}, map[string]int64{"b": 100}, 1},
+	} {
+		l := ledger{charges: charges{}, refunds: c.refunds}
+		l.charges.add(taken("a", "twice", 100))
+		l.charges.add(taken("b", "twice", 100))
+		var r report
+		r.doubleCharged("atlas", l, owned{"twice": "a"}, c.given)
+		require.Equal(t, c.settled, r.DuplicatesRefunded, name)
+		require.Len(t, r.DoubleCharged, 1-c.settled, name)
+	}
 }
 
 // TestVerifyComparesOnePayment: lost, mismatched and in agreement.
