@@ -158,7 +158,8 @@ func (d *demo) startProviders(ctx context.Context) error {
 	d.providers = demoProviders()
 	d.cfg.providers, d.cfg.ProviderNames = nil, nil
 	for _, p := range d.providers {
-		if err := p.start(ctx, dir, d.url+"/webhooks/"+p.name, d.opts.seed, d.log); err != nil {
+		// It ends by Close, after the traffic and the server, not when a signal comes.
+		if err := p.start(context.WithoutCancel(ctx), dir, d.url+"/webhooks/"+p.name, d.opts.seed, d.log); err != nil {
 			return err
 		}
 		d.defers(func() { _ = p.sim.Close() })
