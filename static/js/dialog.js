@@ -168,6 +168,9 @@
       dialog.close();
     }
   });
+  dialog.addEventListener("cancel", (e) => {
+    if (dialog.querySelector("[data-keep]")) e.preventDefault(); // a secret nobody can be shown again
+  });
   dialog.addEventListener("close", () => {
     dialog.replaceChildren();
     dialog.removeAttribute("aria-label");

@@ -55,12 +55,9 @@
     const form = e.target.closest("form[data-passkey]");
     if (!form) return;
     e.preventDefault();
-    const button = form.querySelector("button");
     const problem = form.querySelector(".passkey-problem");
-    if (button.getAttribute("aria-disabled") === "true") return;
-    button.setAttribute("aria-disabled", "true");
     problem.hidden = true;
-    try {
+    try { // app.js keeps the form from being sent a second time meanwhile
       const got = await ask(form);
       if (got) {
         form.elements.credential.value = got;
@@ -69,8 +66,7 @@
     } catch {
       problem.textContent = form.dataset.failed;
       problem.hidden = false;
-    } finally {
-      button.removeAttribute("aria-disabled");
+      window.fusebox.release(form);
     }
   });
 })();
