@@ -33,7 +33,25 @@ CREATE INDEX payments_answer ON payments
 -- What reconciliation runs found about one payment.
 CREATE INDEX reconciliation_items_payment ON reconciliation_items (payment_id, at DESC) WHERE payment_id IS NOT NULL;
 
+-- A decision above the limit waits for a second person. Only one is open per payment;
+-- closed is empty while it is. version is the payment's that the proposer saw.
+CREATE TABLE approvals (
+    id          uuid PRIMARY KEY,
+    payment_id  uuid NOT NULL REFERENCES payments,
+    version     bigint NOT NULL,
+    to_status   text NOT NULL CHECK (to_status IN ('succeeded', 'failed')),
+    reason      text NOT NULL,
+    evidence    text NOT NULL,
+    by_user     uuid NOT NULL REFERENCES users ON DELETE CASCADE,
+    by_name     text NOT NULL,
+    at          timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL,
+    closed      text NOT NULL DEFAULT '' CHECK (closed IN ('', 'approved', 'declined', 'withdrawn', 'replaced'))
+);
+CREATE UNIQUE INDEX approvals_open ON approvals (payment_id) WHERE closed = '';
+
 -- +goose Down
+DROP TABLE approvals;
 DROP INDEX reconciliation_items_payment;
 DROP INDEX payments_answer;
 DROP FUNCTION major_size;

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"time"
 
@@ -32,37 +33,44 @@ func (s *Store) Resolve(ctx context.Context, r ResolveParams) (Payment, error) {
 		if out = p; err != nil || !first {
 			return err
 		}
-		if strings.TrimSpace(r.Reason) == "" || (p.Status != Unknown && len(p.NeedsReview) == 0) {
-			return ErrNotAllowed
-		}
-		if r.To != p.Status {
-			if err := mayBecome(p.Status, r.To, ByOperator, false); err != nil {
-				return err
-			}
-		} else if len(p.NeedsReview) == 0 {
-			return ErrNotAllowed // nothing to settle
-		}
-		if err := s.heldByOther(ctx, tx, p.ID, r.By); err != nil {
-			return err
-		}
-		if err := endLease(ctx, tx, p.ID); err != nil {
-			return err
-		}
-		out, _, err = s.apply(ctx, tx, p, change{
-			to: r.To, on: ByOperator, reason: clean(r.Reason), drop: p.NeedsReview,
-			kind: "operator", source: "operator", by: r.By,
-			detail: map[string]any{"action": "resolve", "reason": r.Reason, "evidence": r.Evidence},
-		})
-		if err != nil || !p.Manual() || !out.Status.Final() {
-			return err
-		}
-		out, err = s.resolveActions(ctx, tx, out, r)
+		out, err = s.resolve(ctx, tx, p, r, nil)
 		return err
 	})
 	if err != nil {
 		return Payment{}, err
 	}
 	return out, nil
+}
+
+// resolve does it to a locked payment; more goes into the timeline.
+func (s *Store) resolve(ctx context.Context, tx pgx.Tx, p Payment, r ResolveParams, more map[string]any) (Payment, error) {
+	if strings.TrimSpace(r.Reason) == "" || (p.Status != Unknown && len(p.NeedsReview) == 0) {
+		return p, ErrNotAllowed
+	}
+	if r.To != p.Status {
+		if err := mayBecome(p.Status, r.To, ByOperator, false); err != nil {
+			return p, err
+		}
+	} else if len(p.NeedsReview) == 0 {
+		return p, ErrNotAllowed // nothing to settle
+	}
+	if err := s.heldByOther(ctx, tx, p.ID, r.By); err != nil {
+		return p, err
+	}
+	if err := endLease(ctx, tx, p.ID); err != nil {
+		return p, err
+	}
+	detail := map[string]any{"action": "resolve", "reason": r.Reason, "evidence": r.Evidence}
+	maps.Copy(detail, more)
+	out, _, err := s.apply(ctx, tx, p, change{
+		to: r.To, on: ByOperator, reason: clean(r.Reason), drop: p.NeedsReview,
+		kind: "operator", source: "operator", by: r.By,
+		detail: detail,
+	})
+	if err != nil || !p.Manual() || !out.Status.Final() {
+		return out, err
+	}
+	return s.resolveActions(ctx, tx, out, r)
 }
 
 // ReconcileNow enqueues a lookup at once on a person's wish. Errors: *ConflictError, ErrNotFound,

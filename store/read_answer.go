@@ -16,6 +16,8 @@ type Waiting struct {
 	Payment Payment
 	Since   time.Time // unknown since, or created when only the review reasons wait
 	Lease   *Lease    // live; nil: nobody's
+	// Proposed: a decision on it waits for a second person.
+	Proposed bool
 }
 
 // What a work queue can be narrowed to by who is at work.
@@ -92,11 +94,36 @@ func (s *Store) waiting(ctx context.Context, payments []Payment, now time.Time) 
 		subjects[i] = subject(p.ID)
 	}
 	leases, err := s.leasesOf(ctx, subjects, now)
+	if err != nil {
+		return nil, err
+	}
+	proposed, err := s.proposedOf(ctx, payments, now)
 	list := make([]Waiting, len(payments))
 	for i, p := range payments {
-		list[i] = Waiting{Payment: p, Since: waitingSince(p), Lease: leases[subjects[i]]}
+		list[i] = Waiting{Payment: p, Since: waitingSince(p), Lease: leases[subjects[i]], Proposed: proposed[p.ID]}
 	}
 	return list, err
+}
+
+// proposedOf finds the payments on which a proposal stands.
+func (s *Store) proposedOf(ctx context.Context, payments []Payment, now time.Time) (map[uuid.UUID]bool, error) {
+	versions := make(map[uuid.UUID]int64, len(payments))
+	ids := make([]uuid.UUID, len(payments))
+	for i, p := range payments {
+		ids[i], versions[p.ID] = p.ID, p.Version
+	}
+	rows, err := s.pool.Query(ctx, `SELECT payment_id, version FROM approvals WHERE payment_id = ANY($1) AND closed = '' AND expires_at > $2`, ids, now)
+	if err != nil {
+		return nil, wrap(err, "read proposals")
+	}
+	out := map[uuid.UUID]bool{}
+	var id uuid.UUID
+	var version int64
+	_, err = pgx.ForEachRow(rows, []any{&id, &version}, func() error {
+		out[id] = versions[id] == version
+		return nil
+	})
+	return out, wrap(err, "read proposals")
 }
 
 // leasesOf reads the live leases of some subjects.

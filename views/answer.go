@@ -33,7 +33,9 @@ func (f AnswerFilter) active() bool { return f.Aged || f.Provider+f.Reason+f.Lea
 type AnswerRow struct {
 	PaymentRow
 	Since time.Time
-	Lease *HolderView
+	// Proposed: a decision waits for a second person.
+	Proposed bool
+	Lease    *HolderView
 }
 
 // HolderView says who is at work on a payment.
@@ -99,12 +101,15 @@ type AnswerView struct {
 
 // AnswerDetail is the part of it that moves by itself.
 type AnswerDetail struct {
-	Live    components.LiveRegion
-	Facts   PaymentFacts
-	Open    bool // it still needs an answer
-	Step    NextStep
-	Lease   *HolderView
-	Against []string // what contradicts what, in words
+	Live  components.LiveRegion
+	Facts PaymentFacts
+	Open  bool // it still needs an answer
+	Step  NextStep
+	Lease *HolderView
+	// Proposal waits for a second person; Needs names the role that may be it.
+	Proposal *ProposalView
+	Needs    string
+	Against  []string // what contradicts what, in words
 	// Actions beside the safe one, which is Do; nil: there is nothing to press.
 	Actions []ActionLink
 	Do      *ActionLink
@@ -118,6 +123,13 @@ type AnswerDetail struct {
 	Webhooks []WebhookRow
 	Found    *FoundView
 	Wallet   *WalletEffect
+}
+
+// ProposalView is a decision that waits for a second person.
+type ProposalView struct {
+	PaymentID, To, Name, Reason, Evidence string
+	At, ExpiresAt                         time.Time
+	Mine                                  bool // the reader proposed it
 }
 
 // FoundView is what the latest reconciliation run found about a payment.

@@ -89,7 +89,7 @@ func (s *Server) postResolve(c echo.Context) error {
 		}
 		return s.renderResolve(c, http.StatusUnprocessableEntity, d, f)
 	}
-	p, err := s.cfg.Store.Resolve(ctx, store.ResolveParams{ActionID: f.actionID, PaymentID: d.Payment.ID, Version: f.version,
+	proposed, err := s.decide(ctx, d.Payment, store.ResolveParams{ActionID: f.actionID, PaymentID: d.Payment.ID, Version: f.version,
 		To: f.to, Reason: f.reason, Evidence: f.evidence, By: s.actor(c)})
 	var conflict *store.ConflictError
 	var held *store.HeldError
@@ -98,13 +98,18 @@ func (s *Server) postResolve(c echo.Context) error {
 		f.problem = conflictWords(ctx, conflict)
 	case errors.As(err, &held):
 		f.problem = heldWords(ctx, held.Lease)
+	case errors.Is(err, store.ErrSecondPerson):
+		f.problem = views.T(ctx, "approval.waits")
 	case errors.Is(err, store.ErrNotAllowed):
 		f.problem = views.T(ctx, "act.resolve.not_open", "Status", views.Opt(ctx, "status.", string(d.Payment.Status)))
 	case err != nil:
 		return err
+	case proposed:
+		s.flash(c, "ok", views.T(ctx, "approval.proposed"))
+		return c.Redirect(http.StatusSeeOther, views.AnswerPath(d.Payment.ID.String()))
 	default:
 		s.flash(c, "ok", views.T(ctx, resolveDone(f.to)))
-		return c.Redirect(http.StatusSeeOther, views.PaymentPath(p.ID.String()))
+		return c.Redirect(http.StatusSeeOther, views.PaymentPath(d.Payment.ID.String()))
 	}
 	if fresh, err := s.cfg.Store.Dossier(ctx, d.Payment.ID); err == nil {
 		d = fresh
@@ -186,9 +191,22 @@ func (s *Server) renderResolve(c echo.Context, status int, d store.Dossier, f re
 			Value: f.reason, Error: f.errors["reason"], Required: true, Max: maxReason},
 		Submit: views.T(ctx, words.submit), Danger: true, Errors: f.summary(ctx),
 	}
+	if s.needsSecond(p, f.to) {
+		props.Submit = views.T(ctx, "approval.propose")
+		props.Consequences = append([]components.Consequence{{Text: views.T(ctx, "approval.two"), Tone: components.ToneWarn}}, props.Consequences...)
+	}
+	prop, err := s.cfg.Store.ProposalOn(ctx, p.ID)
+	if err != nil {
+		return err
+	}
+	waits := s.proposalView(p, prop, s.user(c).ID)
 	switch undecided := p.Status == store.Unknown || len(p.NeedsReview) > 0; {
 	case !undecided || (f.to != p.Status && p.Status != store.Unknown):
 		props.Blocked = views.T(ctx, "act.resolve.not_open", "Status", views.Opt(ctx, "status.", string(p.Status)))
+		props.Consequences, props.Fields, props.Reason, props.Lead = nil, nil, nil, ""
+	case waits != nil:
+		props.Blocked = views.T(ctx, "approval.waits")
+		props.Facts = append(props.Facts, components.Term{Label: views.T(ctx, "approval.title"), Body: views.Proposal(*waits, "")})
 		props.Consequences, props.Fields, props.Reason, props.Lead = nil, nil, nil, ""
 	case held:
 		props.Problem, props.Blocked = heldWords(ctx, lease), views.T(ctx, "answer.held.look")

@@ -34,6 +34,14 @@ func (s *Server) answerPage(c echo.Context) error {
 			return views.AnswerDetail{}, err
 		}
 		v := s.answerDetail(ctx, d, asked, s.needsOperator(c))
+		prop, err := s.cfg.Store.ProposalOn(ctx, id)
+		if err != nil {
+			return views.AnswerDetail{}, err
+		}
+		if v.Proposal = s.proposalView(d.Payment, prop, s.user(c).ID); v.Proposal != nil {
+			v.Step, v.Do, v.Actions = views.NextStepOf(views.StepFacts{Proposed: true}), nil, nil
+			v.Needs = s.needsOperator(c)
+		}
 		v.Lease = holderView(asked.Lease, s.user(c).ID)
 		// The buttons are the reader's own, and so is the fragment.
 		me := url.Values{paramMe: {s.user(c).ID.String()}}

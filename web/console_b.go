@@ -39,6 +39,7 @@ func registerConsoleB(s *Server) {
 	s.registerBulk(operator)
 	s.registerNotes(operator)
 	s.registerQueue()
+	s.registerApprovals(operator)
 	s.console.GET(views.PathWebhooks, s.webhookLogPage)
 	s.console.GET(views.PathWebhooks+"/tabs", s.webhookLogTabs)
 	s.console.GET(views.PathWebhooks+"/:id", s.webhookPage)

@@ -126,7 +126,7 @@ func (s *Server) workQueue(ctx context.Context, q queueQuery, own bool, rev stri
 	v := views.QueueListView{Total: int64(total), Capped: messages.Bounded(ctx, int64(total), store.CountCap)}
 	mine := q.filter.Lease == store.LeaseMine
 	for _, w := range waiting {
-		row := views.AnswerRow{PaymentRow: paymentRow(w.Payment), Since: w.Since}
+		row := views.AnswerRow{PaymentRow: paymentRow(w.Payment), Since: w.Since, Proposed: w.Proposed}
 		if row.Lease = holderView(w.Lease, q.filter.Me); row.Lease != nil {
 			row.Lease.Mine = row.Lease.Mine && own
 			mine = mine || row.Lease.Mine

@@ -48,6 +48,9 @@ type Config struct {
 	RequireFactor bool
 	// JobPages shows admins single jobs of the queue; nil: nobody.
 	JobPages JobPages
+	// FourEyes: above these amounts, in minor units by currency ("*" for all others), a
+	// payment is marked paid or failed by two people. Empty: by one.
+	FourEyes map[string]int64
 	// Demo is set by `fusebox demo` only: checkout page and fault panel.
 	Demo *Demo
 	Log  *slog.Logger

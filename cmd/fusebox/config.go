@@ -43,6 +43,8 @@ type config struct {
 	MetricsToken string        `env:"FUSEBOX_METRICS_TOKEN"`
 	Proxies      []string      `env:"FUSEBOX_TRUSTED_PROXIES" envSeparator:","`
 
+	FourEyes []string `env:"FUSEBOX_FOUR_EYES" envSeparator:","`
+
 	RedisTimeout time.Duration `env:"FUSEBOX_REDIS_TIMEOUT" envDefault:"50ms"`
 
 	SignIn signInConfig
@@ -50,6 +52,7 @@ type config struct {
 	ProviderNames []string `env:"FUSEBOX_PROVIDERS" envSeparator:","`
 
 	providers     []provider.Settings
+	fourEyes      map[string]int64
 	circuits      circuits
 	embeddedRedis bool            // the demo's own: it has no eviction policy to check
 	tracer        pgx.QueryTracer // told of every statement; may be nil
@@ -115,6 +118,10 @@ func loadConfig(environ []string) (config, error) {
 		}
 		c.circuits.limit(name, pc)
 		c.providers = append(c.providers, pc.settings(name))
+	}
+	var err error
+	if c.fourEyes, err = readFourEyes(c.FourEyes); err != nil {
+		errs = append(errs, fmt.Errorf("FUSEBOX_FOUR_EYES: %w", err))
 	}
 	errs = append(errs, unknownNames(vars, known), c.validate())
 	return c, errors.Join(errs...)

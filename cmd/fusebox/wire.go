@@ -182,7 +182,7 @@ func (a *app) server(demo *web.Demo) (*web.Server, error) {
 		Store: a.store, Breaker: a.circuits, Providers: a.cfg.providers, Registry: a.registry,
 		PublicURL: a.cfg.publicURL(), Version: version, TranslateURL: a.cfg.TranslateURL,
 		TranslateKey: a.cfg.TranslateKey, MetricsToken: a.cfg.MetricsToken, TrustedProxies: proxies,
-		JobPages: pages, Demo: demo, Log: a.log,
+		JobPages: pages, FourEyes: a.cfg.fourEyes, Demo: demo, Log: a.log,
 	})
 }
 
