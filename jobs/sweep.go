@@ -56,7 +56,17 @@ func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[sweepArgs]) error {
 			"requeued", swept.Requeued, "webhooks", swept.Webhooks, "aged", swept.Aged)
 	}
 	return errors.Join(err, w.r.compareCircuits(ctx), w.r.webhookSilence(ctx), w.undelivered(ctx), w.prune(ctx), w.r.cfg.Store.SweepBulks(ctx),
-		w.r.cfg.Store.SweepPauses(ctx))
+		w.r.cfg.Store.SweepPauses(ctx), w.lapsing(ctx))
+}
+
+// lapseWarning is how long before a provider lets held money go people are told.
+const lapseWarning = 6 * time.Hour
+
+func (w *sweepWorker) lapsing(ctx context.Context) error {
+	if _, err := w.r.cfg.Store.AlertLapsing(ctx, lapseWarning); err != nil {
+		return fmt.Errorf("jobs: held money that lapses: %w", err)
+	}
+	return nil
 }
 
 // undelivered gives alerts that no sink has taken their job back: their tries were

@@ -304,6 +304,10 @@ func (r *recorder) Operation(_ context.Context, _ pgx.Tx, id uuid.UUID, _ string
 	return r.add("operation", id.String())
 }
 
+func (r *recorder) ReplayOperation(_ context.Context, _ pgx.Tx, id uuid.UUID, _ string) error {
+	return r.add("replay_operation", id.String())
+}
+
 func (r *recorder) OperationLookup(_ context.Context, _ pgx.Tx, id uuid.UUID, _ string, _ time.Time) error {
 	return r.add("operation_lookup", id.String())
 }
