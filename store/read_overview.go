@@ -38,7 +38,7 @@ type Overview struct {
 	Unknown        []CurrencySum
 	OldestUnknown  *time.Time
 	AgedUnknown    int // unknown longer than the limit asked for
-	Processing     int // processing or requires_action
+	Processing     int // processing or requires_action, as the counts below each bounded by CountCap+1
 	RequiresAction int // of those, waiting for the customer
 	Pending        int
 	OldestPending  *time.Time
@@ -118,15 +118,19 @@ func earlier(a, b *time.Time) *time.Time {
 	return a
 }
 
+// readOpen counts along the indexes, each status up to CountCap+1. Ids grow with time,
+// so the oldest pending payment is the one with the lowest id.
 func (o *Overview) readOpen(ctx context.Context, tx pgx.Tx) error {
-	return tx.QueryRow(ctx, `SELECT
-			count(*) FILTER (WHERE status IN ('processing', 'requires_action')),
-			count(*) FILTER (WHERE status = 'requires_action'),
-			count(*) FILTER (WHERE status = 'pending'),
-			min(created_at) FILTER (WHERE status = 'pending'),
-			(SELECT count(*) FROM payments WHERE needs_review <> '{}' AND status IN ('succeeded', 'failed'))
-		FROM payments WHERE status IN ('pending', 'processing', 'requires_action')`).
-		Scan(&o.Processing, &o.RequiresAction, &o.Pending, &o.OldestPending, &o.NeedsReview)
+	var processing int
+	err := tx.QueryRow(ctx, `SELECT
+			(SELECT count(*) FROM (SELECT 1 FROM payments WHERE status = 'processing' LIMIT $1) x),
+			(SELECT count(*) FROM (SELECT 1 FROM payments WHERE status = 'requires_action' LIMIT $1) x),
+			(SELECT count(*) FROM (SELECT 1 FROM payments WHERE status = 'pending' LIMIT $1) x),
+			(SELECT created_at FROM payments WHERE status = 'pending' ORDER BY id LIMIT 1),
+			(SELECT count(*) FROM (SELECT 1 FROM payments WHERE needs_review <> '{}' AND status IN ('succeeded', 'failed') LIMIT $1) x)`,
+		CountCap+1).Scan(&processing, &o.RequiresAction, &o.Pending, &o.OldestPending, &o.NeedsReview)
+	o.Processing = processing + o.RequiresAction
+	return err
 }
 
 // readHour fills the series of this hour and of the same hour a week before.
@@ -190,9 +194,15 @@ func (o *Overview) readWebhooks(ctx context.Context, tx pgx.Tx) error {
 		Scan(&o.WebhookDay.Rejected, &o.WebhookDay.Unparsed, &o.WebhookDay.Unmatched, &o.WebhookDay.LastReceived)
 }
 
+// readRuns reads each provider's latest run with one probe of the index per provider.
 func (o *Overview) readRuns(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, `SELECT DISTINCT ON (provider) `+runColumns+`
-		FROM reconciliation_runs ORDER BY provider, started_at DESC`)
+	rows, err := tx.Query(ctx, `WITH RECURSIVE known AS (
+			(SELECT provider AS name FROM reconciliation_runs ORDER BY provider LIMIT 1)
+			UNION ALL
+			SELECT (SELECT min(provider) FROM reconciliation_runs WHERE provider > known.name) FROM known WHERE known.name IS NOT NULL
+		)
+		SELECT run.* FROM known CROSS JOIN LATERAL (SELECT `+runColumns+` FROM reconciliation_runs
+			WHERE provider = known.name ORDER BY started_at DESC, id DESC LIMIT 1) run ORDER BY known.name`)
 	if err != nil {
 		return err
 	}

@@ -125,3 +125,14 @@ func (o OverviewView) failedTone() components.Tone {
 	}
 	return ""
 }
+
+// openCap is where the reading stops counting open payments.
+const openCap = 10_000
+
+// boundedOpen prints a count of open payments, "10,000+" beyond what was counted.
+func boundedOpen(ctx context.Context, n int) string {
+	if n > openCap {
+		return Num(ctx, openCap) + "+"
+	}
+	return Num(ctx, int64(n))
+}

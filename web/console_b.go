@@ -54,6 +54,7 @@ func registerConsoleB(s *Server) {
 	operator.POST(views.PathReconciliation+"/start/:provider", s.postSync)
 	s.console.GET(views.PathWallets, s.walletsPage)
 	s.console.GET(views.PathWallets+"/:id", s.walletPage)
+	s.console.GET(views.PathWallets+"/:id/entries.csv", s.exportWallet)
 	s.console.GET(views.PathAudit, s.auditPage)
 	s.console.GET(views.PathAudit+".csv", s.exportAudit)
 	s.console.GET(views.PathSearch, s.searchPage)

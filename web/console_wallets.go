@@ -100,7 +100,8 @@ func (s *Server) walletView(ctx context.Context, id uuid.UUID, before int64) (vi
 	if err != nil {
 		return views.WalletView{}, err
 	}
-	v := views.WalletView{Wallet: walletRow(w), Sum: sum.Sum, Entries: sum.Entries, Broken: sum.Broken, CheckedAt: s.cfg.Now()}
+	v := views.WalletView{Wallet: walletRow(w), Sum: sum.Sum, Entries: sum.Entries, Broken: sum.Broken, CheckedAt: s.cfg.Now(),
+		Before: sum.Before, Kept: sum.CheckedAt, Partial: sum.Partial, Export: templ.SafeURL(views.WalletPath(id.String()) + "/entries.csv")}
 	v.Wallet.Balance, v.Wallet.Available = sum.Balance, sum.Balance-w.Held
 	path := views.WalletPath(id.String())
 	if len(entries) > rowsPerPage {
