@@ -43,7 +43,7 @@ func (s *Server) listCircuits(c echo.Context) error {
 		Data []circuits.View `json:"data"`
 	}{[]circuits.View{}}
 	for _, p := range s.cfg.Providers {
-		for _, class := range circuitClasses {
+		for _, class := range s.cfg.classesOf(p.Name) {
 			v, err := s.circuitNow(c, breaker.Key{Name: p.Name, Class: class})
 			if err != nil {
 				return err

@@ -58,7 +58,7 @@ func (s *Server) registerCircuits(operator *echo.Group) {
 func (s *Server) circuitOf(c echo.Context) (breaker.Key, provider.Settings, error) {
 	p, ok := s.settings(c.Param("provider"))
 	class := c.Param("class")
-	if !ok || !contains(circuitClasses, class) {
+	if !ok || !contains(s.cfg.classesOf(p.Name), class) {
 		return breaker.Key{}, provider.Settings{}, echo.ErrNotFound
 	}
 	return breaker.Key{Name: p.Name, Class: class}, p, nil

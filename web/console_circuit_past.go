@@ -36,7 +36,7 @@ func (s *Server) readPast(ctx context.Context, r *reading) (circuitPast, error) 
 	}
 	var targets []string
 	for _, provider := range s.cfg.Providers {
-		for _, class := range circuitClasses {
+		for _, class := range s.cfg.classesOf(provider.Name) {
 			targets = append(targets, circuits.Target(breaker.Key{Name: provider.Name, Class: class}))
 		}
 		since, blocked := blockedSince(r, breaker.Key{Name: provider.Name, Class: "charge"})

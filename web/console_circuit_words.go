@@ -122,6 +122,9 @@ func (s *Server) circuitConsequences(ctx context.Context, f circuitForm, snap br
 	add := func(tone components.Tone, text string) {
 		list = append(list, components.Consequence{Tone: tone, Text: text})
 	}
+	if f.key.Class == provider.ClassToken {
+		return []components.Consequence{{Text: views.T(ctx, "act.circuit.token", "Provider", name)}}
+	}
 	switch f.action {
 	case circuits.ProbeOnce:
 		return probeConsequences(ctx, f, snap, w)

@@ -176,7 +176,7 @@ func (b *nowBoard) read(ctx context.Context) (*reading, error) {
 		return nil, err
 	}
 	for _, p := range b.s.cfg.Providers {
-		for _, class := range circuitClasses {
+		for _, class := range b.s.cfg.classesOf(p.Name) {
 			k := breaker.Key{Name: p.Name, Class: class}
 			if snap, err := b.s.cfg.Breaker.Snapshot(ctx, k); err == nil {
 				r.circuits[k.String()] = snap
@@ -302,7 +302,7 @@ func (s *Server) providerBanners(ctx context.Context, r *reading, name string) (
 		list = append(list, views.Banner{ID: "banner-paused-" + name, Tone: components.ToneBad, Href: href,
 			Text: views.T(ctx, "banner.paused", "Provider", name, "Why", views.Opt(ctx, "reason.", p.PausedReason))})
 	}
-	for _, class := range circuitClasses {
+	for _, class := range s.cfg.classesOf(name) {
 		c, ok := r.circuits[name+"/"+class]
 		if !ok || c.State == breaker.Closed {
 			continue

@@ -52,7 +52,7 @@ func (s *Server) providerCard(ctx context.Context, r *reading, p provider.Settin
 		card.KeyLife = p.KeyLife
 	}
 	limits := map[string]int{"charge": p.ChargeWorkers, "status": p.StatusWorkers}
-	for _, class := range circuitClasses {
+	for _, class := range s.cfg.classesOf(p.Name) {
 		key := breaker.Key{Name: p.Name, Class: class}
 		v := circuitView(ctx, r, key, limits[class])
 		r.past.show(&v, r, key)

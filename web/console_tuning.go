@@ -59,7 +59,7 @@ type tuningQuery struct {
 func (s *Server) tuningPage(c echo.Context, slots chan struct{}) error {
 	p, ok := s.settings(c.Param("provider"))
 	key := breaker.Key{Name: p.Name, Class: c.Param("class")}
-	if !ok || !slices.Contains(circuitClasses, key.Class) {
+	if !ok || !slices.Contains(s.cfg.classesOf(p.Name), key.Class) {
 		return echo.ErrNotFound
 	}
 	ctx := s.viewContext(c)

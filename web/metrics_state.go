@@ -18,9 +18,6 @@ const (
 	stateWait  = 3 * time.Second
 )
 
-// metricClasses are the operation classes whose circuits are shown.
-var metricClasses = []string{"charge", "status"}
-
 // stateCollector shows the books and the circuits to Prometheus. All processes show
 // the same numbers; take one of them, or the maximum.
 type stateCollector struct {
@@ -93,7 +90,7 @@ func (c *stateCollector) collectBooks(g store.Gauges, gauge func(*prometheus.Des
 
 func (c *stateCollector) collectCircuits(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
 	for _, p := range c.cfg.Providers {
-		for _, class := range metricClasses {
+		for _, class := range c.cfg.classesOf(p.Name) {
 			snap, err := c.cfg.Breaker.Snapshot(ctx, breaker.Key{Name: p.Name, Class: class})
 			if err != nil {
 				continue

@@ -57,7 +57,7 @@ func breakerCommand(ctx context.Context, args []string, out io.Writer) error {
 	return fmt.Errorf("breaker: %q is not one of %s", args[0], strings.Join(names, ", "))
 }
 
-// circuitClasses are the operation classes of each provider.
+// circuitClasses are the operation classes whose calls are recorded.
 var circuitClasses = []string{"charge", "status"}
 
 // withCircuits runs fn with the books and the shared circuits at hand.
@@ -83,7 +83,7 @@ func listCircuits(ctx context.Context, args []string, out io.Writer) error {
 	return withCircuits(ctx, func(a *app) error {
 		var list []breaker.Snapshot
 		for _, p := range a.cfg.providers {
-			for _, class := range circuitClasses {
+			for _, class := range a.classesOf(p.Name) {
 				s, err := a.circuits.Snapshot(ctx, breaker.Key{Name: p.Name, Class: class})
 				if err != nil {
 					return err
@@ -166,7 +166,7 @@ func operateCircuit(action opcircuits.Action) func(context.Context, []string, io
 		var f circuitFlags
 		fs := newFlags("breaker "+action.Verb(), "")
 		fs.StringVar(&f.provider, "provider", "", "the provider's name (required)")
-		fs.StringVar(&f.class, "class", "charge", "charge or status")
+		fs.StringVar(&f.class, "class", "charge", "charge, status, or token where requests carry one")
 		fs.StringVar(&f.reason, "reason", "", "why; goes into the audit log (required)")
 		fs.StringVar(&f.epoch, "epoch", "", "change it only if the circuit still has this epoch (default: the one read now)")
 		if action.Override() {
@@ -222,8 +222,8 @@ func (a *app) circuitKey(f circuitFlags) (breaker.Key, error) {
 	if !slices.Contains(names, f.provider) {
 		return breaker.Key{}, fmt.Errorf("--provider: %q is not one of %s", f.provider, strings.Join(names, ", "))
 	}
-	if !slices.Contains(circuitClasses, f.class) {
-		return breaker.Key{}, fmt.Errorf("--class: %q is not charge or status", f.class)
+	if classes := a.classesOf(f.provider); !slices.Contains(classes, f.class) {
+		return breaker.Key{}, fmt.Errorf("--class: %q is not one of %s", f.class, strings.Join(classes, ", "))
 	}
 	return breaker.Key{Name: f.provider, Class: f.class}, nil
 }

@@ -128,6 +128,9 @@ func (c config) circuit(k breaker.Key) breaker.Settings {
 }
 
 func (c circuits) of(p provider.Settings, class string) merged {
+	if class == provider.ClassToken {
+		return c.token(p)
+	}
 	m := merged{Settings: baseCircuit(p, class), from: map[string]string{}}
 	longest := float64(m.OpenMax) / float64(m.OpenFor)
 	scopes := append([]string{allCircuits}, circuitScopes(providerPrefix(p.Name))...)
@@ -145,6 +148,23 @@ func (c circuits) of(p provider.Settings, class string) merged {
 		m.SlowCall, m.SlowRate = 0, 0
 	}
 	m.MaxInFlight = c.limits[breaker.Key{Name: p.Name, Class: class}]
+	return m
+}
+
+// token are the settings of the circuit before what fetches a provider's token: those of
+// a call that moves no money, with what means the same there of the provider's own.
+func (c circuits) token(p provider.Settings) merged {
+	m := merged{Settings: breaker.NonMoney(), from: map[string]string{}}
+	m.ProbeTTL = jobs.PermitHeld(p, provider.ClassToken)
+	m.HalfOpenFor = max(time.Minute, 2*m.ProbeTTL)
+	for _, prefix := range []string{allCircuits, providerPrefix(p.Name) + "CIRCUIT_"} {
+		cc := c.scopes[prefix]
+		over(c, &m, prefix, "FAILURES", &m.Failures, cc.Failures)
+		over(c, &m, prefix, "OPEN_FOR", &m.OpenFor, cc.OpenFor)
+		over(c, &m, prefix, "QUORUM", &m.Quorum, cc.Quorum)
+		over(c, &m, prefix, "ACTIVE_FOR", &m.ActiveFor, cc.ActiveFor)
+	}
+	m.Settings = m.WithDefaults()
 	return m
 }
 

@@ -29,6 +29,7 @@ type paypalStand struct {
 	posts    map[string]int            // payment id → orders asked for
 	noTokens int                       // requests for a token still to fail
 	tokens   int
+	asks     int // requests for a token
 }
 
 func newPayPalStand(t *testing.T) *paypalStand {
@@ -57,6 +58,7 @@ func (p *paypalStand) reply(w http.ResponseWriter, status int, body any) {
 func (p *paypalStand) token(w http.ResponseWriter, _ *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.asks++
 	if p.noTokens > 0 {
 		p.noTokens--
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -168,16 +170,22 @@ func (w *world) orderPayPal(ref string) store.Payment {
 	return c.Payment
 }
 
+// payPal configures the stand-in as the only provider.
+func (w *world) payPal(stand *paypalStand) {
+	prefix := providerPrefix("paypal-eu")
+	w.env = append(w.env, "FUSEBOX_PROVIDERS=paypal-eu", prefix+"KIND=paypal", prefix+"BASE_URL="+stand.url, prefix+"API_KEY=id4711:secret4711",
+		prefix+"WEBHOOK_SECRETS=api:HOOK1", prefix+"KEY_LIFE=6h", prefix+"CONNECT_TIMEOUT=1s", prefix+"ANSWER_TIMEOUT=2s",
+		prefix+"RECONCILE_PAUSES=1s", prefix+"QUICK_RECONCILE=500ms", prefix+"RETRY_PAUSES=1s", prefix+"ABSENT_HORIZON=1s", prefix+"SYNC_EVERY=1h")
+}
+
 // TestPayPal: a token that is late sends nothing, one token serves all, and what the
 // search does not know yet is never taken for absent.
 func TestPayPal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, place{})
 	stand := newPayPalStand(t)
-	hook, prefix := w.url+"/webhooks/paypal-eu", providerPrefix("paypal-eu")
-	w.env = append(w.env, "FUSEBOX_PROVIDERS=paypal-eu", prefix+"KIND=paypal", prefix+"BASE_URL="+stand.url, prefix+"API_KEY=id4711:secret4711",
-		prefix+"WEBHOOK_SECRETS=api:HOOK1", prefix+"KEY_LIFE=6h", prefix+"CONNECT_TIMEOUT=1s", prefix+"ANSWER_TIMEOUT=2s",
-		prefix+"RECONCILE_PAUSES=1s", prefix+"QUICK_RECONCILE=500ms", prefix+"RETRY_PAUSES=1s", prefix+"ABSENT_HORIZON=1s", prefix+"SYNC_EVERY=1h")
+	hook := w.url + "/webhooks/paypal-eu"
+	w.payPal(stand)
 	w.serve()
 	w.work()
 	paid, declined, cut := w.orderPayPal("none-1"), w.orderPayPal("declined-1"), w.orderPayPal("cut-1")
@@ -193,4 +201,52 @@ func TestPayPal(t *testing.T) {
 	require.Len(t, stand.orders, 2)
 	require.Equal(t, 1, w.scalar(`SELECT max(wire_sends) FROM attempts`))
 	require.Zero(t, w.scalar(`SELECT count(*) FROM payments WHERE status_reason = 'not_received'`))
+}
+
+// TestPayPalTokenCircuit: no token is to be had. Its own circuit opens and no other; the
+// charges wait, provably not sent, without a request more than the circuit admits; and
+// with the first token they all go on.
+func TestPayPalTokenCircuit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, place{})
+	stand := newPayPalStand(t)
+	stand.noTokens = 1 << 30
+	w.payPal(stand)
+	w.env = append(w.env, "FUSEBOX_CIRCUIT_OPEN_FOR=3s")
+	w.serve()
+	w.work("FUSEBOX_WORKER=one")
+	var all []store.Payment
+	for i := range 10 {
+		all = append(all, w.orderPayPal(fmt.Sprintf("none-%d", i)))
+	}
+	opened := func(class string) int {
+		return w.scalar(`SELECT count(*) FROM breaker_events WHERE class = $1 AND to_state = 'open'`, class)
+	}
+	w.eventually(60*time.Second, "the circuit of tokens opened", func() bool { return opened("token") > 0 })
+	require.Zero(t, opened("charge"))
+	require.Zero(t, opened("status"))
+	require.Zero(t, w.scalar(`SELECT count(*) FROM attempts WHERE wire_sends > 0`))
+	require.Zero(t, w.scalar(`SELECT count(*) FROM attempts WHERE outcome <> 'not_sent'`))
+	require.Equal(t, len(all), w.count("paypal-eu", store.Pending))
+	list := w.start(nil, "breaker", "list")
+	require.NoError(t, list.exited(30*time.Second))
+	require.Regexp(t, `(?m)^paypal-eu/token +(open|half_open) `, list.log.String())
+	require.Regexp(t, `(?m)^paypal-eu/charge +closed `, list.log.String())
+
+	stand.mu.Lock()
+	stand.noTokens = 0
+	failed := stand.asks
+	stand.mu.Unlock()
+	for _, p := range all {
+		require.Equal(t, store.Succeeded, w.settled(p.ID, 60*time.Second).Status)
+	}
+	stand.mu.Lock()
+	defer stand.mu.Unlock()
+	require.Less(t, failed, 5+len(all), "five that opened it, and a probe now and then")
+	require.Equal(t, 1, stand.tokens)
+	require.Len(t, stand.orders, len(all))
+	require.Zero(t, opened("charge"))
+	w.eventually(30*time.Second, "the circuit of tokens closed", func() bool {
+		return w.scalar(`SELECT count(*) FROM breaker_events WHERE class = 'token' AND to_state = 'closed'`) > 0
+	})
 }

@@ -57,7 +57,7 @@ func buildReader(ctx context.Context, cfg config, name string) (*app, error) {
 	}
 	a := &app{cfg: cfg, log: newLogger(cfg)}
 	var err error
-	if a.registry, err = kinds.Build(cfg.providers); err != nil {
+	if a.registry, err = a.guarded().Build(cfg.providers); err != nil {
 		return nil, err
 	}
 	if a.pool, err = a.openPool(ctx, name); err != nil {
