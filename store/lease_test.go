@@ -3,11 +3,13 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -236,4 +238,22 @@ func TestTheQueueSizesAmountsByISODecimals(t *testing.T) {
 		require.NoError(t, r.db.Pool.QueryRow(context.Background(), `SELECT major_size(1, $1)`, code).Scan(&got))
 		require.Equal(t, want, got, code)
 	}
+}
+
+// The order of urgency is an index of its own: the queue is not sorted, however large.
+func TestTheWorkQueueIsReadInItsOrder(t *testing.T) {
+	t.Parallel()
+	r, ctx := newReading(t), context.Background()
+	r.db.Exec(t, `INSERT INTO payments (id, client_id, idempotency_key, request_hash, order_ref, provider, amount, currency, status, created_at, updated_at)
+		SELECT gen_random_uuid(), 'test', n::text, '', 'o' || n, 'atlas', n, 'EUR', CASE WHEN n % 10 = 0 THEN 'unknown' ELSE 'succeeded' END, now(), now()
+		FROM generate_series(1, 20000) n`)
+	r.db.Exec(t, `ANALYZE payments`)
+	rows, err := r.db.Pool.Query(ctx, `EXPLAIN SELECT id FROM payments WHERE (status = 'unknown' OR needs_review <> '{}')
+		ORDER BY (needs_review @> '{aged}') DESC, major_size(amount, currency) DESC, coalesce(unknown_since, created_at), id LIMIT 200`)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	plan := strings.Join(lines, "\n")
+	require.Contains(t, plan, "payments_answer")
+	require.NotContains(t, plan, "Sort")
 }
