@@ -259,3 +259,6 @@ func signed(ctx context.Context, amount int64, currency string) string {
 	}
 	return Money(ctx, amount, currency)
 }
+
+// needsAnswer reports whether the payment is in the work queue.
+func (f PaymentFacts) needsAnswer() bool { return f.Status == "unknown" || len(f.Review) > 0 }
