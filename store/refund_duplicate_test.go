@@ -76,16 +76,18 @@ func TestU01_ADuplicateGoesBackOnceHoweverOftenItIsAskedFor(t *testing.T) {
 	require.True(t, again.Replayed)
 	require.Equal(t, first.Operation.ID, again.Operation.ID)
 	var wg sync.WaitGroup
-	for range 6 {
+	errs := make([]error, 6)
+	for i := range errs {
+		n := n
 		n.IdempotencyKey = uuid.NewString()
-		wg.Go(func() {
-			var refused *store.NotRefundableError
-			_, err := w.CreateRefund(t.Context(), n, apiClient)
-			require.ErrorAs(t, err, &refused)
-			require.Equal(t, store.RefusedTooMuch, refused.Why)
-		})
+		wg.Go(func() { _, errs[i] = w.CreateRefund(t.Context(), n, apiClient) })
 	}
 	wg.Wait()
+	for _, err := range errs {
+		var refused *store.NotRefundableError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, store.RefusedTooMuch, refused.Why)
+	}
 	require.Len(t, w.ops(p.ID), 1)
 
 	d, err := w.Dossier(t.Context(), p.ID)
