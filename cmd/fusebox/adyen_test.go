@@ -47,7 +47,9 @@ func newAdyenStand(t *testing.T, hook string) *adyenStand {
 	a := &adyenStand{hook: hook, made: map[string]string{}, booked: map[string][]string{}, arrivals: map[string]int{}, bodies: map[string]string{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v71/payments", a.pay)
-	mux.HandleFunc("POST /v71/payments/{psp}/refunds", a.refund)
+	for _, kind := range []string{"refunds", "captures", "cancels"} {
+		mux.HandleFunc("POST /v71/payments/{psp}/"+kind, a.modify)
+	}
 	mux.HandleFunc("POST /v71/paymentMethods", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"paymentMethods":[]}`) })
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
@@ -129,8 +131,8 @@ func (a *adyenStand) pay(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refund receives a refund; what became of it is told by event.
-func (a *adyenStand) refund(w http.ResponseWriter, r *http.Request) {
+// modify receives a refund, capture or cancellation; what became of it is told by event.
+func (a *adyenStand) modify(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -144,6 +146,9 @@ func (a *adyenStand) refund(w http.ResponseWriter, r *http.Request) {
 	ref := a.book(r.Header.Get("Idempotency-Key"), q.Reference)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
+	if q.Amount == nil {
+		q.Amount = json.RawMessage("null")
+	}
 	_, _ = fmt.Fprintf(w, `{"merchantAccount":%q,"paymentPspReference":%q,"pspReference":%q,"reference":%q,"status":"received","amount":%s}`,
 		adyenAccount, psp, ref, q.Reference, q.Amount)
 }
@@ -180,11 +185,11 @@ func (a *adyenStand) psps(id string) []string {
 }
 
 // orderAdyen stores a payment on a stored token.
-func (w *world) orderAdyen(ref string) store.Payment {
+func (w *world) orderAdyen(ref string, capture ...string) store.Payment {
 	w.t.Helper()
 	c, err := w.store.CreatePayment(w.t.Context(), store.NewPayment{
 		ClientID: "test", IdempotencyKey: uuid.NewString(), OrderRef: ref, Provider: "adyen-nl", Amount: 4900, Currency: "EUR",
-		Metadata: map[string]string{provider.MetaPaymentMethod: "8415718415172204", provider.MetaCustomerID: "shopper_1"},
+		Capture: strings.Join(capture, ""), Metadata: map[string]string{provider.MetaPaymentMethod: "8415718415172204", provider.MetaCustomerID: "shopper_1"},
 	}, store.Actor{Kind: "client", ID: "test", Name: "test"})
 	require.NoError(w.t, err)
 	return c.Payment
@@ -237,6 +242,31 @@ func TestAdyen(t *testing.T) {
 	w.eventually(20*time.Second, "the refund arrived", func() bool { return len(stand.psps(reference)) > 0 })
 	stand.tell(t, "REFUND", stand.psps(reference)[0], stand.psps(paid.ID.String())[0], reference, 900)
 	require.Equal(t, store.Succeeded, w.refundSettled(refund.ID, 30*time.Second).Status)
+
+	for ref, amount := range map[string]int64{"held-1": 1000, "held-2": 0} { // a part is taken, and all is let go
+		p := w.orderAdyen(ref, store.CaptureManual)
+		w.eventually(30*time.Second, ref+" is held", func() bool { return w.payment(p.ID).AuthorisedAmount == 4900 })
+		held := "hold-" + p.ID.String()
+		charge := stand.psps(held)[0]
+		stand.tell(t, "AUTHORISATION", charge, "", held, 4900)
+		op := w.act(p, amount)
+		reference := "op-" + op.ID.String()
+		w.eventually(20*time.Second, "the request of "+ref+" arrived", func() bool { return len(stand.psps(reference)) > 0 })
+		w.eventually(20*time.Second, "it is acknowledged", func() bool {
+			now, err := w.store.Operation(t.Context(), op.ID)
+			return err == nil && now.Status == store.Processing
+		})
+		require.Equal(t, store.Processing, w.payment(p.ID).Status, "received is not done, and authorised is not paid")
+		code, value, want := "CAPTURE", amount, store.Succeeded
+		if amount == 0 {
+			code, value, want = "CANCELLATION", 4900, store.Failed
+		}
+		stand.tell(t, code, stand.psps(reference)[0], charge, reference, value)
+		require.Equal(t, store.Succeeded, w.refundSettled(op.ID, 30*time.Second).Status, ref)
+		after := w.settled(p.ID, 30*time.Second)
+		require.Equal(t, want, after.Status, ref)
+		require.Empty(t, after.NeedsReview, ref)
+	}
 
 	stand.mu.Lock()
 	defer stand.mu.Unlock()

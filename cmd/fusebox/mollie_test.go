@@ -36,6 +36,10 @@ func newMollieStand(t *testing.T) *mollieStand {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v2/payments", m.create)
 	mux.HandleFunc("GET /v2/payments/{id}", m.get)
+	mux.HandleFunc("POST /v2/payments/{id}/captures", m.capture)
+	mux.HandleFunc("POST /v2/payments/{id}/release-authorization", func(w http.ResponseWriter, _ *http.Request) {
+		m.reply(w, http.StatusAccepted, map[string]any{}) // to be carried out, perhaps
+	})
 	mux.HandleFunc("GET /v2/payments", func(w http.ResponseWriter, _ *http.Request) {
 		m.reply(w, http.StatusOK, map[string]any{"_embedded": map[string]any{"payments": []any{}}, "_links": map[string]any{"next": nil}})
 	})
@@ -62,7 +66,10 @@ func (m *mollieStand) create(w http.ResponseWriter, r *http.Request) {
 	}
 	fault, _, _ := strings.Cut(q["metadata"].(map[string]any)["order_ref"].(string), "-")
 	status := "paid"
-	if fault == "later" {
+	switch {
+	case q["captureMode"] == "manual":
+		status = "authorized"
+	case fault == "later":
 		status = "pending"
 	}
 	m.mu.Lock()
@@ -73,7 +80,7 @@ func (m *mollieStand) create(w http.ResponseWriter, r *http.Request) {
 		m.byKey[r.Header.Get("Idempotency-Key")] = id
 		m.payments[id] = map[string]any{
 			"resource": "payment", "id": id, "mode": "test", "status": status, "amount": q["amount"], "metadata": q["metadata"],
-			"createdAt": time.Now().UTC().Format(time.RFC3339),
+			"createdAt": time.Now().UTC().Format(time.RFC3339), "captureMode": q["captureMode"],
 		}
 	}
 	p := m.payments[id]
@@ -93,6 +100,31 @@ func (m *mollieStand) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.reply(w, http.StatusOK, p)
+}
+
+// capture takes what a payment holds, or a part.
+func (m *mollieStand) capture(w http.ResponseWriter, r *http.Request) {
+	var q map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		panic(err)
+	}
+	id := r.PathValue("id")
+	m.set(id, map[string]any{"status": "paid", "amountCaptured": q["amount"]})
+	m.reply(w, http.StatusCreated, map[string]any{"resource": "capture", "id": "cpt_1", "mode": "test", "status": "succeeded", "amount": q["amount"],
+		"paymentId": id, "metadata": q["metadata"]})
+}
+
+// set changes members of a payment.
+func (m *mollieStand) set(id string, members map[string]any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	changed := map[string]any{}
+	for _, from := range []map[string]any{m.payments[id], members} {
+		for k, v := range from {
+			changed[k] = v
+		}
+	}
+	m.payments[id] = changed
 }
 
 // book puts a payment of somebody else's into the books.
@@ -120,11 +152,11 @@ func (m *mollieStand) becomes(paymentID uuid.UUID, status string) (id string) {
 }
 
 // orderMollie stores a payment on a stored mandate.
-func (w *world) orderMollie(ref string) store.Payment {
+func (w *world) orderMollie(ref string, capture ...string) store.Payment {
 	w.t.Helper()
 	c, err := w.store.CreatePayment(w.t.Context(), store.NewPayment{
 		ClientID: "test", IdempotencyKey: uuid.NewString(), OrderRef: ref, Provider: "mollie-nl", Amount: 4900, Currency: "EUR",
-		Metadata: map[string]string{provider.MetaPaymentMethod: "mdt_1", provider.MetaCustomerID: "cst_1"},
+		Capture: strings.Join(capture, ""), Metadata: map[string]string{provider.MetaPaymentMethod: "mdt_1", provider.MetaCustomerID: "cst_1"},
 	}, store.Actor{Kind: "client", ID: "test", Name: "test"})
 	require.NoError(w.t, err)
 	return c.Payment
@@ -182,6 +214,41 @@ func TestMollieHints(t *testing.T) {
 		require.Equal(t, store.Succeeded, w.settled(p.ID, 30*time.Second).Status)
 	}
 	require.Equal(t, 3, stand.posts, "one send each")
+
+	// A chargeback stands in the payment that is fetched, and so does its end.
+	id := stand.becomes(cut.ID, "paid")
+	back := map[string]any{"resource": "chargeback", "id": "chb_1", "paymentId": id, "amount": map[string]string{"currency": "EUR", "value": "49.00"},
+		"createdAt": time.Now().UTC().Add(-time.Hour).Format(time.RFC3339), "reversedAt": nil}
+	for _, word := range []string{"opened", "won"} {
+		if word == "won" {
+			back["reversedAt"] = time.Now().UTC().Format(time.RFC3339)
+		}
+		stand.set(id, map[string]any{"_embedded": map[string]any{"chargebacks": []any{back}}})
+		require.Equal(t, http.StatusOK, w.hint("id="+id))
+		w.eventually(30*time.Second, "the chargeback is "+word, func() bool {
+			return w.scalar(`SELECT count(*) FROM disputes WHERE dispute_id = 'chb_1' AND state = '`+word+`'`) == 1
+		})
+	}
+	require.Equal(t, store.Succeeded, w.payment(cut.ID).Status, "a dispute is a matter of its own")
+
+	// Money that is held: a part is taken, and all of another payment is let go.
+	taken, freed := w.orderMollie("held-1", store.CaptureManual), w.orderMollie("held-2", store.CaptureManual)
+	for _, p := range []store.Payment{taken, freed} {
+		w.eventually(30*time.Second, "held", func() bool { return w.payment(p.ID).AuthorisedAmount == 4900 })
+		require.Equal(t, store.Processing, w.payment(p.ID).Status)
+	}
+	require.Equal(t, store.Succeeded, w.refundSettled(w.act(taken, 1000).ID, 30*time.Second).Status)
+	require.Equal(t, store.Succeeded, w.settled(taken.ID, 30*time.Second).Status)
+	void := w.act(freed, 0)
+	w.eventually(30*time.Second, "the release is accepted", func() bool {
+		op, err := w.store.Operation(t.Context(), void.ID)
+		return err == nil && op.Status == store.Processing
+	})
+	require.Equal(t, store.Processing, w.payment(freed.ID).Status, "accepted is not done")
+	require.Equal(t, http.StatusOK, w.hint("id="+stand.becomes(freed.ID, "canceled")))
+	require.Equal(t, store.Succeeded, w.refundSettled(void.ID, 30*time.Second).Status)
+	require.Equal(t, store.Failed, w.settled(freed.ID, 30*time.Second).Status)
+	require.Zero(t, w.scalar(`SELECT count(*) FROM payments WHERE needs_review <> '{}'`))
 	require.Equal(t, 1, w.scalar(`SELECT max(wire_sends) FROM attempts`))
 	require.Equal(t, 1, w.scalar(`SELECT max(n) FROM (SELECT count(*) AS n FROM payment_events
 		WHERE to_status = 'succeeded' AND from_status <> to_status GROUP BY payment_id) x`))

@@ -142,7 +142,7 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		Ways:            []provider.Way{provider.ReplayKey, provider.WebhookOnly},
 		Webhooks:        true,
 		Ping:            true,
-		Operations:      []provider.OperationKind{provider.OpRefund},
+		Operations:      []provider.OperationKind{provider.OpRefund, provider.OpCapture, provider.OpVoid},
 		Disputes:        true,
 	}
 	if a.settings.NoKeys {

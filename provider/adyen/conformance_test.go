@@ -27,7 +27,8 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			providertest.Run(t, providertest.Harness{
 				Money: m, Refundable: m.Amount / 10, RefundsLater: true,
-				Secrets: []string{testKey, testHMAC},
+				ActionsLater: []provider.OperationKind{provider.OpCapture, provider.OpVoid},
+				Secrets:      []string{testKey, testHMAC},
 				Refused: []provider.Money{
 					{Amount: 150, Currency: "IDR"}, // sent without decimals
 					{Amount: 150, Currency: "CVE"},

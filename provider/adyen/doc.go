@@ -17,6 +17,23 @@
 // Authorised counts as succeeded because the merchant account has to capture by itself;
 // what says otherwise later (CAPTURE_FAILED, CANCELLATION) is a contradiction for people.
 //
+// # Captures by hand
+//
+// A payment whose money is to be held says additionalData.manualCapture: "true", and its
+// reference has the prefix hold-. Adyen repeats the reference in every signed event, so
+// that AUTHORISATION of such a payment reads as authorised, and not as paid, without
+// anything but the event. Until when money is held Adyen does not say.
+//
+// POST /payments/{pspReference}/captures takes it, or a part, and lets go of the rest: the
+// account must not have multiple partial captures. POST /payments/{pspReference}/cancels
+// lets go of all. Both are only ever "received". The events settle them:
+//
+//	CAPTURE, success                  taken, as much as it says
+//	CAPTURE, no success               nothing taken; the money is still held
+//	CAPTURE_FAILED                    taken back: the scheme refused it later
+//	CANCELLATION, TECHNICAL_CANCEL    let go
+//	CANCELLATION, no success          nothing happened; ignored
+//
 // # Refunds
 //
 // POST /payments/{pspReference}/refunds, whole or in part. The answer is never more than

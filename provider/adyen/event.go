@@ -82,7 +82,8 @@ func (it item) base(id string) provider.Object {
 // charge is an event about the payment itself.
 func (it item) charge() provider.Object {
 	o := it.base(it.PSP)
-	o.Reference = it.Reference
+	var held bool
+	o.Reference, held = paymentOf(it.Reference)
 	switch {
 	case it.Code == "AUTHORISATION" && it.ok():
 		o.Outcome = provider.Succeeded
@@ -93,7 +94,10 @@ func (it item) charge() provider.Object {
 	default: // the offer to pay is over
 		o.Outcome, o.Reason = provider.Failed, "offer_closed"
 	}
-	return it.sound(o)
+	if o = it.sound(o); held {
+		o = authorised(o)
+	}
+	return o
 }
 
 // modification is an event about what was done to a payment. It is matched by the
@@ -105,20 +109,31 @@ func (it item) modification() (provider.Object, bool) {
 	o := it.base(it.Original)
 	switch it.Code {
 	case "CAPTURE":
-		if o.Outcome = provider.Succeeded; !it.ok() {
+		switch o.Outcome = provider.Succeeded; {
+		case it.ok():
+		case it.manual(): // nothing was taken, and what is held stays held
+			o.Outcome, o.Reason, o.Money = provider.Processing, provider.ReasonAuthorised, provider.Money{}
+			return o, true
+		default:
 			o.Outcome, o.Reason = provider.Failed, "capture_refused"
 		}
 	case "CAPTURE_FAILED":
 		o.Outcome, o.Reason = provider.Failed, "capture_failed"
 	case "CANCEL_OR_REFUND":
 		o.Outcome = "" // which of the two is not signed: for a person
-	default:
-		o.Outcome, o.Reason = provider.Failed, "cancelled"
+	default: // a cancellation lets go of what is held; there is nothing else to cancel
+		o.Outcome, o.Reason = provider.Failed, provider.ReasonVoided
 	}
 	if !it.ok() && it.Code != "CAPTURE" {
 		return provider.Object{}, false // nothing was done
 	}
 	return it.sound(o), true
+}
+
+// manual reports whether an event about a capture is about one that was asked for by hand:
+// ours has the reference of an operation, one made elsewhere that of the payment.
+func (it item) manual() bool {
+	return strings.HasPrefix(it.Reference, operationPrefix) || strings.HasPrefix(it.Reference, heldPrefix)
 }
 
 // refund is an event about a refund. A refund that failed after it was reported done is
@@ -132,7 +147,7 @@ func (it item) refund() (provider.Object, bool) {
 	if id, ours := strings.CutPrefix(it.Reference, operationPrefix); ours {
 		o.Reference = id
 	} else {
-		o.Child.PaymentID = it.Reference
+		o.Child.PaymentID, _ = paymentOf(it.Reference)
 	}
 	switch {
 	case it.Code == "POSTPONED_REFUND": // made once the payment is captured
@@ -163,7 +178,8 @@ func (it item) dispute(word string) provider.Object {
 	o := it.base(it.PSP)
 	o.Kind, o.Status = provider.ObjectDispute, word
 	o.Reason = message(it.Reason)
-	o.Child = provider.Child{ChargeID: it.Original, PaymentID: it.Reference, DueBy: it.Extra.DueBy.Time}
+	o.Child = provider.Child{ChargeID: it.Original, DueBy: it.Extra.DueBy.Time}
+	o.Child.PaymentID, _ = paymentOf(it.Reference)
 	return o
 }
 

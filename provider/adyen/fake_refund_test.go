@@ -13,7 +13,7 @@ import (
 	"fusebox/provider/providertest"
 )
 
-// fakeRefunds is the part of the fake that refunds; the fake's mutex guards it.
+// fakeRefunds is a part of the fake that modifies payments; the fake's mutex guards it.
 type fakeRefunds struct {
 	next     []providertest.Behaviour
 	received []providertest.ReceivedOperation
@@ -69,22 +69,22 @@ func (f *fake) OperationEvent(_ string, about provider.Object, at time.Time) (ht
 	return http.Header{}, notify(testHMAC, n)
 }
 
-func (f *fake) takeRefund(r *http.Request, body []byte) (providertest.Behaviour, string) {
+func (f *fake) takeModification(m *fakeRefunds, r *http.Request, body []byte) (providertest.Behaviour, string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.refunds.received = append(f.refunds.received, providertest.ReceivedOperation{
+	m.received = append(m.received, providertest.ReceivedOperation{
 		ChargeID: r.PathValue("psp"), Key: r.Header.Get("Idempotency-Key"), Body: body,
 	})
-	if len(f.refunds.next) == 0 {
+	if len(m.next) == 0 {
 		return providertest.Succeed, f.leak
 	}
-	b := f.refunds.next[0]
-	f.refunds.next = f.refunds.next[1:]
+	b := m.next[0]
+	m.next = m.next[1:]
 	return b, f.leak
 }
 
-// bookRefund makes the refund once per key.
-func (f *fake) bookRefund(psp, key string, body []byte) provider.Object {
+// bookModification makes the modification once per key.
+func (f *fake) bookModification(m *fakeRefunds, prefix, psp, key string, body []byte) provider.Object {
 	var c struct {
 		MerchantAccount, Reference string
 		Amount                     struct {
@@ -93,54 +93,61 @@ func (f *fake) bookRefund(psp, key string, body []byte) provider.Object {
 		}
 	}
 	if err := json.Unmarshal(body, &c); err != nil || c.MerchantAccount != testAccount || !strings.HasPrefix(c.Reference, "op-") {
-		panic("not a request for a refund: " + string(body))
+		panic("not a request for a modification: " + string(body))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if i, ok := f.refunds.byKey[key]; ok {
-		return f.refunds.booked[i]
+	if i, ok := m.byKey[key]; ok {
+		return m.booked[i]
 	}
 	o := provider.Object{
-		ID: "REF" + strconv.Itoa(len(f.refunds.booked)+1), Reference: strings.TrimPrefix(c.Reference, "op-"), Status: "received",
+		ID: prefix + strconv.Itoa(len(m.booked)+1), Reference: strings.TrimPrefix(c.Reference, "op-"), Status: "received",
 		Money: minor(c.Amount.Currency, c.Amount.Value), Kind: provider.ObjectRefund, Child: provider.Child{ChargeID: psp},
 	}
-	f.refunds.byKey[key] = len(f.refunds.booked)
-	f.refunds.booked = append(f.refunds.booked, o)
+	m.byKey[key] = len(m.booked)
+	m.booked = append(m.booked, o)
 	return o
 }
 
+// renderedRefund is the answer to a modification. That to a cancellation has no amount.
 func renderedRefund(o provider.Object) map[string]any {
-	return map[string]any{
+	m := map[string]any{
 		"merchantAccount": testAccount, "paymentPspReference": o.Child.ChargeID, "pspReference": o.ID,
-		"reference": "op-" + o.Reference, "status": o.Status, "amount": wireAmount(o.Money),
+		"reference": "op-" + o.Reference, "status": o.Status,
 	}
+	if o.Money.Amount != 0 {
+		m["amount"] = wireAmount(o.Money)
+	}
+	return m
 }
 
-func (f *fake) refund(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return
+// modify serves one kind of modification.
+func (f *fake) modify(m *fakeRefunds, prefix string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		b, leak := f.takeModification(m, r, body)
+		if leak != "" {
+			reply(w, http.StatusUnprocessableEntity, map[string]any{"status": 422, "errorCode": "167", "message": leak, "debug": leak})
+			return
+		}
+		switch b {
+		case providertest.Decline:
+			fail(w, http.StatusUnprocessableEntity, "137", "Invalid amount specified", "validation")
+			return
+		case providertest.NotAllowed:
+			htmlPage(w, http.StatusMethodNotAllowed)
+			return
+		case providertest.KeyReused:
+			reply(w, http.StatusCreated, renderedRefund(provider.Object{ID: "REFX", Reference: "another", Status: "received", Child: provider.Child{ChargeID: r.PathValue("psp")}, Money: provider.Money{Amount: 100, Currency: "EUR"}}))
+			return
+		}
+		if !refuse(w, b, provider.Object{}) {
+			respondRefund(w, r, b, f.bookModification(m, prefix, r.PathValue("psp"), r.Header.Get("Idempotency-Key"), body))
+		}
 	}
-	b, leak := f.takeRefund(r, body)
-	if leak != "" {
-		reply(w, http.StatusUnprocessableEntity, map[string]any{"status": 422, "errorCode": "167", "message": leak, "debug": leak})
-		return
-	}
-	switch b {
-	case providertest.Decline:
-		fail(w, http.StatusUnprocessableEntity, "137", "Invalid amount specified", "validation")
-		return
-	case providertest.NotAllowed:
-		htmlPage(w, http.StatusMethodNotAllowed)
-		return
-	case providertest.KeyReused:
-		reply(w, http.StatusCreated, renderedRefund(provider.Object{ID: "REFX", Reference: "another", Status: "received", Child: provider.Child{ChargeID: r.PathValue("psp")}, Money: provider.Money{Amount: 100, Currency: "EUR"}}))
-		return
-	}
-	if refuse(w, b, provider.Object{}) {
-		return
-	}
-	respondRefund(w, r, b, f.bookRefund(r.PathValue("psp"), r.Header.Get("Idempotency-Key"), body))
 }
 
 func respondRefund(w http.ResponseWriter, r *http.Request, b providertest.Behaviour, o provider.Object) {
@@ -151,7 +158,7 @@ func respondRefund(w http.ResponseWriter, r *http.Request, b providertest.Behavi
 	case providertest.ChargeOther:
 		o.Reference = "another"
 	case providertest.ChargeOtherSum:
-		o.Money.Amount += 100
+		o.Money = provider.Money{Amount: o.Money.Amount + 100, Currency: "EUR"}
 	case providertest.ChargeOddStatus:
 		o.Status = "queued"
 	case providertest.ChargeTruncate:

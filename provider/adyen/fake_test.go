@@ -44,14 +44,17 @@ type fake struct {
 	questions int
 	leak      string
 	refunds   fakeRefunds
+	actions   fakeRefunds // captures and cancellations
 }
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{byKey: map[string]int{}, refunds: fakeRefunds{byKey: map[string]int{}}}
+	f := &fake{byKey: map[string]int{}, refunds: fakeRefunds{byKey: map[string]int{}}, actions: fakeRefunds{byKey: map[string]int{}}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v71/payments", f.charge)
-	mux.HandleFunc("POST /v71/payments/{psp}/refunds", f.refund)
+	mux.HandleFunc("POST /v71/payments/{psp}/refunds", f.modify(&f.refunds, "REF"))
+	mux.HandleFunc("POST /v71/payments/{psp}/captures", f.modify(&f.actions, "CAP"))
+	mux.HandleFunc("POST /v71/payments/{psp}/cancels", f.modify(&f.actions, "CAN"))
 	mux.HandleFunc("POST /v71/paymentMethods", f.methods)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)

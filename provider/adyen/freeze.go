@@ -12,6 +12,7 @@ import (
 // Adyen's limits for texts of ours.
 const (
 	maxReference = 80
+	maxPayment   = maxReference - len(heldPrefix)
 	maxShopper   = 256
 	minShopper   = 3
 	maxOrder     = 1000
@@ -34,6 +35,24 @@ type creation struct {
 	Interaction     string `json:"shopperInteraction"`
 	Model           string `json:"recurringProcessingModel"`
 	ReturnURL       string `json:"returnUrl,omitempty"`
+
+	Additional *additional `json:"additionalData,omitempty"`
+}
+
+// additional asks for the money to be held until a capture, whatever the account's own
+// setting.
+type additional struct {
+	Manual string `json:"manualCapture"`
+}
+
+// heldPrefix marks the reference of a payment whose money is to be held. Events repeat the
+// reference, signed, and say of an authorisation nothing else that tells held from taken.
+const heldPrefix = "hold-"
+
+// paymentOf reads our payment id from a payment's reference, and whether its money is to
+// be held.
+func paymentOf(reference string) (id string, held bool) {
+	return strings.CutPrefix(reference, heldPrefix)
 }
 
 // method is a token that Adyen keeps for us.
@@ -60,7 +79,7 @@ func (a *Adapter) Freeze(r provider.ChargeRequest) ([]byte, error) {
 	if err := check(r, m); err != nil {
 		return nil, err
 	}
-	return json.Marshal(creation{
+	c := creation{
 		MerchantAccount: a.account,
 		Amount:          amount{Currency: r.Money.Currency, Value: n},
 		Reference:       r.PaymentID,
@@ -70,15 +89,19 @@ func (a *Adapter) Freeze(r provider.ChargeRequest) ([]byte, error) {
 		Interaction:     "ContAuth",
 		Model:           "UnscheduledCardOnFile",
 		ReturnURL:       a.returnURL,
-	})
+	}
+	if r.ManualCapture {
+		c.Reference, c.Additional = heldPrefix+r.PaymentID, &additional{Manual: "true"}
+	}
+	return json.Marshal(c)
 }
 
 // check refuses what Adyen would refuse, and what could not be found again.
 func check(r provider.ChargeRequest, m method) error {
 	refuse := func(field, reason string) error { return &provider.FieldError{Field: field, Reason: reason} }
 	switch {
-	case r.PaymentID == "" || len(r.PaymentID) > maxReference || !unambiguous(r.PaymentID):
-		return refuse("reference", fmt.Sprintf("must have 1 to %d printable characters, no colon and no backslash", maxReference))
+	case r.PaymentID == "" || len(r.PaymentID) > maxPayment || !unambiguous(r.PaymentID) || strings.HasPrefix(r.PaymentID, heldPrefix):
+		return refuse("reference", fmt.Sprintf("must have 1 to %d printable characters, no colon and no backslash, and not begin with %s", maxPayment, heldPrefix))
 	case !fits(m.Stored) || m.Type == "" || !printable(m.Type):
 		return refuse("metadata.payment_method", "is required: Adyen charges a stored token")
 	case len(r.CustomerID) < minShopper || len(r.CustomerID) > maxShopper || !printable(r.CustomerID):

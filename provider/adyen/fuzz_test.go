@@ -28,6 +28,7 @@ func fuzzed(t testing.TB) *Adapter {
 func FuzzNotification(f *testing.F) {
 	f.Add(notify(testHMAC, about("AUTHORISATION", "true")))
 	f.Add(notify(testHMAC, about("REFUND", "false"), about("CHARGEBACK", "true")))
+	f.Add([]byte(strings.ReplaceAll(string(notify(testHMAC, about("AUTHORISATION", "true"), about("CAPTURE", "false"))), order.PaymentID, "hold-"+order.PaymentID)))
 	f.Add([]byte(`{"live":true,"notificationItems":[{"NotificationRequestItem":{"pspReference":"a","eventCode":"b","success":true,"amount":null}}]}`))
 	f.Add([]byte(`{"notificationItems":[{"NotificationRequestItem":{"pspReference":"a","eventCode":"b","success":"true","additionalData":{"hmacSignature":"ipnxGCaUZ4l8TUW75a71/ghd2Fe5ffvX0pV4TLTntIc="}}}]}`))
 	a := fuzzed(f)

@@ -11,44 +11,65 @@ import (
 	"fusebox/provider"
 )
 
-var errOperation = errors.New("only refunds are asked of Adyen")
+var errOperation = errors.New("is not done at Adyen")
 
-// refunding is the request for a refund.
-type refunding struct {
-	MerchantAccount string `json:"merchantAccount"`
-	Amount          amount `json:"amount"`
-	Reference       string `json:"reference"`
+// modification is the request for something done to a payment; a cancellation, which is of
+// all that is held, has no amount.
+type modification struct {
+	MerchantAccount string  `json:"merchantAccount"`
+	Amount          *amount `json:"amount,omitempty"`
+	Reference       string  `json:"reference"`
+}
+
+// endpoints are where a payment is modified.
+var endpoints = map[provider.OperationKind]string{
+	provider.OpRefund: "refunds", provider.OpCapture: "captures", provider.OpVoid: "cancels",
 }
 
 // FreezeOperation implements provider.Operator. Adyen refunds a payment, whole or in
-// part, as often as something is left of it.
+// part, as often as something is left of it; captures what is held, or a part, and lets go
+// of the rest; or lets go of all of it.
 func (a *Adapter) FreezeOperation(r provider.OperationRequest) ([]byte, error) {
 	refuse := func(field, reason string) error { return &provider.FieldError{Field: field, Reason: reason} }
 	switch {
-	case r.Kind != provider.OpRefund:
+	case endpoints[r.Kind] == "":
 		return nil, refuse("kind", errOperation.Error())
 	case r.OperationID == "" || len(operationPrefix+r.OperationID) > maxReference || !unambiguous(r.OperationID):
 		return nil, refuse("operation_id", fmt.Sprintf("must have 1 to %d printable characters, no colon and no backslash", maxReference-len(operationPrefix)))
 	case !pathSafe(r.ProviderPaymentID):
 		return nil, refuse("provider_payment_id", "is not the pspReference of a payment")
+	case r.Charged != provider.Money{} && (r.Money.Currency != r.Charged.Currency || r.Money.Amount > r.Charged.Amount):
+		return nil, refuse("amount", "is more than the charge took or holds, or in another currency")
 	}
 	n, err := wire.Units(r.Money)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(refunding{
-		MerchantAccount: a.account, Amount: amount{Currency: r.Money.Currency, Value: n}, Reference: operationPrefix + r.OperationID,
-	})
+	m := modification{MerchantAccount: a.account, Reference: operationPrefix + r.OperationID}
+	if r.Kind != provider.OpVoid {
+		m.Amount = &amount{Currency: r.Money.Currency, Value: n}
+	}
+	return json.Marshal(m)
 }
 
 // Operate implements provider.Operator. Adyen's answer is never more than that it has
 // received the request; what became of it comes as an event.
 func (a *Adapter) Operate(ctx context.Context, c provider.OperationCall) provider.Charged {
-	if c.Kind != provider.OpRefund || !pathSafe(c.ProviderPaymentID) {
+	if endpoints[c.Kind] == "" || !pathSafe(c.ProviderPaymentID) {
 		return conclude(a.local(errOperation), provider.Answer{}, c.Want)
 	}
-	ex := a.post(ctx, "payments/"+c.ProviderPaymentID+"/refunds", c.Key, c.Body)
-	return conclude(ex, readRefunded(ex, c), c.Want)
+	ex := a.post(ctx, "payments/"+c.ProviderPaymentID+"/"+endpoints[c.Kind], c.Key, c.Body)
+	ans := readReceived(ex, c)
+	if o := ans.Object; o != nil && o.ID != "" && c.Kind != provider.OpRefund {
+		// What a capture or void came to shows in the charge; the request's own id, which is
+		// all that a hint has, is of no use.
+		if o.Kind == provider.ObjectCharge {
+			ans.Object = nil
+		} else {
+			o.ID = o.Child.ChargeID
+		}
+	}
+	return conclude(ex, ans, c.Want)
 }
 
 // LookupOperation implements provider.Operator: there is nothing to ask.
@@ -56,7 +77,7 @@ func (a *Adapter) LookupOperation(context.Context, provider.OperationQuery) prov
 	return a.Lookup(context.Background(), provider.LookupQuery{})
 }
 
-// received is the answer to the request for a refund.
+// received is the answer to the request for a modification.
 type received struct {
 	PSP       string     `json:"pspReference"`
 	Payment   string     `json:"paymentPspReference"`
@@ -65,14 +86,14 @@ type received struct {
 	Amount    *wireMoney `json:"amount"`
 }
 
-// codeAmount is the error code of a refund over an amount that the payment does not have.
+// codeAmount is the error code of a modification over an amount that the payment does not have.
 const codeAmount = "137"
 
 // statusReceived is the one word that Adyen answers.
 const statusReceived = "received"
 
-// readRefunded is the adapter's reading of a refund's answer. It concludes nothing.
-func readRefunded(ex provider.Exchange, c provider.OperationCall) provider.Answer {
+// readReceived is the adapter's reading of the answer to a modification. It concludes nothing.
+func readReceived(ex provider.Exchange, c provider.OperationCall) provider.Answer {
 	ans, done := readCommon(ex)
 	if done {
 		ans.Declined = ans.Code == codeAmount && ex.Status == http.StatusUnprocessableEntity
@@ -100,7 +121,7 @@ func readRefunded(ex provider.Exchange, c provider.OperationCall) provider.Answe
 func (r received) object(raw []byte, c provider.OperationCall) provider.Object {
 	o := provider.Object{
 		ID: r.PSP, Reference: strings.TrimPrefix(r.Reference, operationPrefix), Status: r.Status, Raw: provider.RedactRaw(withoutCard(raw)),
-		Kind: provider.ObjectRefund, Child: provider.Child{ChargeID: r.Payment}, Money: c.Want,
+		Kind: provider.ObjectKind(c.Kind), Child: provider.Child{ChargeID: r.Payment}, Money: c.Want,
 	}
 	if r.Status == statusReceived {
 		o.Outcome = provider.Processing

@@ -20,11 +20,11 @@ func TestTheRequestForARefundIsAdyens(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"merchantAccount":"ShopECOM","amount":{"currency":"EUR","value":900},"reference":"op-0198f3a2-6000-7d11-8a44-0d6a3c1f2b90"}`, string(body))
 	isk := giveBack
-	isk.Money = provider.Money{Amount: 2790, Currency: "ISK"}
+	isk.Money, isk.Charged = provider.Money{Amount: 2790, Currency: "ISK"}, provider.Money{Amount: 4900, Currency: "ISK"}
 	body, err = a.FreezeOperation(isk)
 	require.NoError(t, err)
 	require.Contains(t, string(body), `"value":279000`)
-	for _, kind := range []provider.OperationKind{provider.OpCapture, provider.OpVoid} {
+	for _, kind := range []provider.OperationKind{"", "gift"} {
 		other := giveBack
 		other.Kind = kind
 		_, err := a.FreezeOperation(other)

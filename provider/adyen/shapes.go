@@ -102,8 +102,9 @@ func decode(raw []byte) (payment, error) {
 // object converts an answer to the engine's vocabulary. An open payment need not repeat
 // the amount that was asked; a success has to.
 func (p payment) object(raw []byte, asked creation) provider.Object {
+	reference, _ := paymentOf(p.Reference)
 	o := provider.Object{
-		ID: p.PSP, Reference: p.Reference, Status: p.Result, Outcome: results[p.Result], Raw: provider.RedactRaw(withoutCard(raw)),
+		ID: p.PSP, Reference: reference, Status: p.Result, Outcome: results[p.Result], Raw: provider.RedactRaw(withoutCard(raw)),
 	}
 	m, ok := p.Amount.money()
 	o.Money = m
@@ -115,6 +116,18 @@ func (p payment) object(raw []byte, asked creation) provider.Object {
 	}
 	if o.Outcome == provider.Failed {
 		o.Reason, o.Message = refusal(p), message(p.Refusal)
+	}
+	if _, held := paymentOf(asked.Reference); held {
+		o = authorised(o)
+	}
+	return o
+}
+
+// authorised is what an authorisation of a payment means whose money is only held: of a
+// success, that it is. Adyen does not say until when.
+func authorised(o provider.Object) provider.Object {
+	if o.Outcome == provider.Succeeded {
+		o.Outcome, o.Reason, o.Totals = provider.Processing, provider.ReasonAuthorised, &provider.Totals{Authorised: o.Money.Amount}
 	}
 	return o
 }

@@ -27,6 +27,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			providertest.Run(t, providertest.Harness{
 				Money: m, Refundable: m.Amount / 10,
+				ActionsLater: []provider.OperationKind{provider.OpVoid}, Chargebacks: true,
 				Secrets: []string{testKey, testSecret},
 				New: func(t *testing.T) (provider.Adapter, providertest.Fake) {
 					t.Helper()

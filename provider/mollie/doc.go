@@ -34,6 +34,30 @@
 // failed and canceled are failed. A payment's refunds are a list of their own, so looking
 // one up reads that list, and one that is not in it is not there.
 //
+// # Captures by hand
+//
+// With captureMode manual the money is held: the payment is authorized until
+// POST /v2/payments/{id}/captures takes it, or a part, with our operation id in
+// metadata.operation_id, or POST /v2/payments/{id}/release-authorization lets it go.
+//
+//	payment authorized            held, until captureBefore
+//	paid, amountCaptured          taken, as much as was captured
+//	canceled; expired             let go by us; by Mollie
+//	capture pending               processing
+//	capture succeeded             succeeded, and so is the payment over that amount
+//	capture failed                failed; what is held stays held
+//	release 202                   processing: Mollie passes it on and promises nothing
+//
+// A payment of which a part was captured may stay authorized; it counts as taken, and
+// Mollie lets go of the rest by itself. Asked what became of a capture or release, the
+// payment answers, with its captures embedded.
+//
+// # Chargebacks
+//
+// A chargeback is a dispute that is opened, and won once it is reversed: Mollie tells
+// neither a deadline nor that one is lost. Signed events carry it; after a classic webhook
+// it stands in the payment that is fetched, and the latest one is applied.
+//
 // # Webhooks
 //
 // The next generation is signed (X-Mollie-Signature, HMAC-SHA256 of the body in

@@ -43,6 +43,7 @@ type fake struct {
 	byKey    map[string]int // key → index in booked
 	page     int            // most payments on a page, whatever was asked for; 0: 250
 	refunds  refundBooks
+	actions  actionBooks
 }
 
 func newFake(t *testing.T) *fake {
@@ -53,6 +54,8 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("GET /v2/payments", f.list)
 	mux.HandleFunc("GET /v2/payments/{id}", f.get)
 	mux.HandleFunc("GET /v2/methods", f.methods)
+	mux.HandleFunc("POST /v2/payments/{id}/captures", f.capture)
+	mux.HandleFunc("POST /v2/payments/{id}/release-authorization", f.release)
 	mux.HandleFunc("POST /v2/payments/{id}/refunds", f.refund)
 	mux.HandleFunc("GET /v2/payments/{id}/refunds", f.listRefunds)
 	mux.HandleFunc("GET /v2/payments/{id}/refunds/{refund}", f.getRefund)
@@ -158,6 +161,11 @@ func rendered(o provider.Object) map[string]any {
 		"metadata": map[string]string{"payment_id": o.Reference}, "status": status, "profileId": "pfl_1", "customerId": "cst_1",
 		"details": nil, "_links": map[string]any{"self": map[string]string{"href": "https://api.mollie.com/v2/payments/" + o.ID}},
 	}
+	if t := o.Totals; t != nil && t.Authorised > 0 {
+		p["captureMode"], p["captureBefore"] = "manual", "2027-01-31"
+		p["amountCaptured"] = wireAmount(provider.Money{Amount: t.Captured, Currency: o.Money.Currency})
+		return p
+	}
 	if o.Outcome == provider.Failed {
 		p["details"] = map[string]any{"cardNumber": "6787", "failureReason": "insufficient_funds", "failureMessage": "The card has insufficient funds."}
 	}
@@ -240,8 +248,9 @@ func (f *fake) take(r *http.Request, body []byte) providertest.Behaviour {
 // asked reads the request for a payment.
 func asked(body []byte) provider.Object {
 	var c struct {
-		Amount   map[string]string `json:"amount"`
-		Metadata map[string]string `json:"metadata"`
+		Amount      map[string]string `json:"amount"`
+		Metadata    map[string]string `json:"metadata"`
+		CaptureMode string            `json:"captureMode"`
 	}
 	if err := json.Unmarshal(body, &c); err != nil {
 		panic(err)
@@ -251,10 +260,14 @@ func asked(body []byte) provider.Object {
 	if err != nil || len(frac) != decimals(c.Amount["currency"]) {
 		panic("amount " + c.Amount["value"] + c.Amount["currency"])
 	}
-	return provider.Object{
+	o := provider.Object{
 		Reference: c.Metadata["payment_id"], Outcome: provider.Succeeded,
 		Money: provider.Money{Amount: n, Currency: c.Amount["currency"]}, CreatedAt: time.Now(),
 	}
+	if c.CaptureMode == "manual" {
+		o.Status, o.Outcome, o.Totals = "authorized", provider.Processing, &provider.Totals{Authorised: n}
+	}
+	return o
 }
 
 // book makes the charge once per key.
@@ -370,7 +383,7 @@ func (f *fake) get(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, o := range f.Booked() {
 		if o.ID == r.PathValue("id") {
-			reply(w, http.StatusOK, f.withTotals(o))
+			reply(w, http.StatusOK, f.embedded(r, f.withTotals(o)))
 			return
 		}
 	}

@@ -22,7 +22,11 @@ type creation struct {
 	MandateID    string   `json:"mandateId,omitempty"`
 	WebhookURL   string   `json:"webhookUrl,omitempty"`
 	Metadata     metadata `json:"metadata"`
+	CaptureMode  string   `json:"captureMode,omitempty"`
 }
+
+// byHand is the capture mode of a payment whose money is held until it is captured.
+const byHand = "manual"
 
 // metadata is what Mollie hands back with every answer.
 type metadata struct {
@@ -40,7 +44,7 @@ func (a *Adapter) Freeze(r provider.ChargeRequest) ([]byte, error) {
 	if err := check(r); err != nil {
 		return nil, err
 	}
-	return json.Marshal(creation{
+	c := creation{
 		Amount:       amount{Currency: r.Money.Currency, Value: value},
 		Description:  cmp.Or(r.Description, r.OrderRef, r.PaymentID),
 		SequenceType: "recurring",
@@ -48,7 +52,11 @@ func (a *Adapter) Freeze(r provider.ChargeRequest) ([]byte, error) {
 		MandateID:    r.PaymentMethod,
 		WebhookURL:   a.hookURL,
 		Metadata:     metadata{PaymentID: r.PaymentID, OrderRef: r.OrderRef},
-	})
+	}
+	if r.ManualCapture {
+		c.CaptureMode = byHand
+	}
+	return json.Marshal(c)
 }
 
 // check refuses what Mollie would cut or refuse.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,9 @@ type lookup struct {
 	most     int  // requests it may cost in all
 	absent   bool // the whole stretch was read, and we were not in it
 	vanished bool // the id is unknown to Mollie
+
+	embed   string  // what to ask for with a payment
+	fetched payment // by id
 }
 
 // Lookup implements provider.Adapter. It asks by id when one is known, and reads the
@@ -56,7 +60,11 @@ func (a *Adapter) newLookup(ctx context.Context, q provider.LookupQuery) *lookup
 
 // byID fetches one payment and reports whether to ask on.
 func (l *lookup) byID(id string) bool {
-	ex, n := l.caller.Ask(l.ctx, l.get(paymentsPath+"/"+id, nil))
+	var query url.Values
+	if l.embed != "" {
+		query = url.Values{"embed": {l.embed}}
+	}
+	ex, n := l.caller.Ask(l.ctx, l.get(paymentsPath+"/"+id, query))
 	l.used(ex, n)
 	var ans provider.LookupAnswer
 	if ex.Status == http.StatusOK && ex.Err == nil {
@@ -83,6 +91,7 @@ func (l *lookup) readOne(body []byte, id string) provider.LookupAnswer {
 	if p.ID != id || !l.ours(p) {
 		return provider.LookupAnswer{Ignored: true}
 	}
+	l.fetched = p
 	return provider.LookupAnswer{Objects: []provider.Object{p.object(body)}}
 }
 

@@ -108,7 +108,8 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 		Ping:            true,
 		Ways:            []provider.Way{provider.ByID, provider.ByReference},
 		ListPages:       listPages,
-		Operations:      []provider.OperationKind{provider.OpRefund},
+		Operations:      []provider.OperationKind{provider.OpRefund, provider.OpCapture, provider.OpVoid},
+		Disputes:        true,
 	}
 	if a.settings.NoStatusAPI {
 		c.Ways, c.ListPages = []provider.Way{provider.WebhookOnly}, 0

@@ -16,19 +16,19 @@ import (
 var _ provider.Operator = (*Adapter)(nil)
 
 var (
-	errOperation = errors.New("only refunds are made here")
+	errOperation = errors.New("is not done at Mollie")
 	errCharge    = errors.New("the payment's id cannot stand in a path")
 )
 
-// refundRequest is the request for a refund.
-type refundRequest struct {
-	Amount      amount         `json:"amount"`
-	Description string         `json:"description"`
-	Metadata    refundMetadata `json:"metadata"`
+// partRequest is the request for a refund or a capture.
+type partRequest struct {
+	Amount      amount       `json:"amount"`
+	Description string       `json:"description"`
+	Metadata    partMetadata `json:"metadata"`
 }
 
-// refundMetadata is what Mollie hands back with every answer about a refund.
-type refundMetadata struct {
+// partMetadata is what Mollie hands back with every answer about a refund or a capture.
+type partMetadata struct {
 	OperationID string `json:"operation_id"`
 	PaymentID   string `json:"payment_id,omitempty"`
 }
@@ -37,22 +37,29 @@ type refundMetadata struct {
 // bytes.
 func (a *Adapter) FreezeOperation(r provider.OperationRequest) ([]byte, error) {
 	switch {
-	case r.Kind != provider.OpRefund:
+	case !a.Capabilities().Can(r.Kind):
 		return nil, &provider.FieldError{Field: "kind", Reason: errOperation.Error()}
 	case r.OperationID == "" || len(r.OperationID) > maxText:
 		return nil, &provider.FieldError{Field: "reference", Reason: "must have 1 to " + strconv.Itoa(maxText) + " characters"}
 	case !pathSafe(r.ProviderPaymentID):
 		return nil, &provider.FieldError{Field: "provider_payment_id", Reason: errCharge.Error()}
 	case r.Charged != provider.Money{} && (r.Money.Currency != r.Charged.Currency || r.Money.Amount > r.Charged.Amount):
-		return nil, &provider.FieldError{Field: "amount", Reason: "is more than the charge took, or in another currency"}
+		return nil, &provider.FieldError{Field: "amount", Reason: "is more than the charge took or holds, or in another currency"}
 	}
 	value, err := provider.WireTable{}.Decimal(r.Money)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(refundRequest{
-		Amount: amount{Currency: r.Money.Currency, Value: value}, Description: "Refund " + clip(r.OperationID, 200),
-		Metadata: refundMetadata{OperationID: r.OperationID, PaymentID: r.PaymentID},
+	if r.Kind == provider.OpVoid {
+		return []byte("{}"), nil // there is no place for our reference: the payment tells what became of it
+	}
+	title := "Refund "
+	if r.Kind == provider.OpCapture {
+		title = "Capture "
+	}
+	return json.Marshal(partRequest{
+		Amount: amount{Currency: r.Money.Currency, Value: value}, Description: title + clip(r.OperationID, 200),
+		Metadata: partMetadata{OperationID: r.OperationID, PaymentID: r.PaymentID},
 	})
 }
 
@@ -60,20 +67,35 @@ func (a *Adapter) FreezeOperation(r provider.OperationRequest) ([]byte, error) {
 func (a *Adapter) Operate(ctx context.Context, c provider.OperationCall) provider.Charged {
 	var ex provider.Exchange
 	switch {
-	case c.Kind != provider.OpRefund:
+	case !a.Capabilities().Can(c.Kind):
 		ex = a.unmade(errOperation)
 	case !pathSafe(c.ProviderPaymentID):
 		ex = a.unmade(errCharge)
 	default:
-		ex = a.post(ctx, refundsPath(c.ProviderPaymentID), c.Key, c.Body)
+		ex = a.post(ctx, paymentsPath+"/"+c.ProviderPaymentID+"/"+endpoints[c.Kind], c.Key, c.Body)
 	}
-	ans := a.readRefund(ex, c)
+	var ans provider.Answer
+	switch c.Kind {
+	case provider.OpCapture:
+		ans = a.readCaptured(ex, c)
+	case provider.OpVoid:
+		ans = a.readReleased(ex, c)
+	default:
+		ans = a.readRefund(ex, c)
+	}
 	out := provider.Charged{Classification: provider.Classify(ex, ans, c.Want), Exchange: ex, Object: ans.Object}
 	out.Exchange.Body = provider.Redact(ex.Body)
 	return out
 }
 
-func refundsPath(paymentID string) string { return paymentsPath + "/" + paymentID + "/refunds" }
+// endpoints are what is done to a payment, as the last word of a path.
+var endpoints = map[provider.OperationKind]string{
+	provider.OpRefund: "refunds", provider.OpCapture: "captures", provider.OpVoid: "release-authorization",
+}
+
+func refundsPath(paymentID string) string {
+	return paymentsPath + "/" + paymentID + "/" + endpoints[provider.OpRefund]
+}
 
 // readRefund is the adapter's reading of a refund's answer. It concludes nothing.
 func (a *Adapter) readRefund(ex provider.Exchange, c provider.OperationCall) provider.Answer {
@@ -82,7 +104,7 @@ func (a *Adapter) readRefund(ex provider.Exchange, c provider.OperationCall) pro
 		readError(&ans, ex.Body)
 		return ans
 	}
-	r, err := decodeRefund(ex.Body)
+	r, err := decodePart(ex.Body, "refund")
 	switch {
 	case !json.Valid(ex.Body):
 		ans.Malformed, ans.Object = true, refundHint(ex.Body)
@@ -99,8 +121,8 @@ func (a *Adapter) readRefund(ex provider.Exchange, c provider.OperationCall) pro
 	return ans
 }
 
-// refund is Mollie's refund as far as money depends on it.
-type refund struct {
+// part is Mollie's refund or capture as far as money depends on it.
+type part struct {
 	Resource  string          `json:"resource"`
 	ID        string          `json:"id"`
 	Mode      string          `json:"mode"`
@@ -121,41 +143,42 @@ var refundOutcomes = map[string]provider.Outcome{
 	"canceled":   provider.Failed,
 }
 
-func decodeRefund(raw []byte) (refund, error) {
-	var r refund
+// decodePart reads what is said to be a refund or a capture.
+func decodePart(raw []byte, resource string) (part, error) {
+	var r part
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return refund{}, err
+		return part{}, err
 	}
 	switch {
-	case r.Resource != "" && r.Resource != "refund":
-		return refund{}, errors.New("not a refund")
+	case r.Resource != "" && r.Resource != resource:
+		return part{}, errors.New("not a " + resource)
 	case len(r.ID) > maxID || len(r.Status) > maxID || len(r.PaymentID) > maxID:
-		return refund{}, errID
+		return part{}, errID
 	}
 	return r, nil
 }
 
 // metadata is ours, if the refund is: one made in Mollie's dashboard has none.
-func (r refund) metadata() (m refundMetadata) {
+func (r part) metadata() (m partMetadata) {
 	raw := r.Metadata
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		raw = json.RawMessage(text)
 	}
 	if json.Unmarshal(raw, &m) != nil || len(m.OperationID) > maxText || len(m.PaymentID) > maxText {
-		return refundMetadata{}
+		return partMetadata{}
 	}
 	return m
 }
 
 // of reports whether nothing in a refund says that it is another one's.
-func (r refund) of(operationID, paymentID string) bool {
+func (r part) of(operationID, paymentID string) bool {
 	ref := r.metadata().OperationID
 	return (ref == "" || strings.EqualFold(ref, operationID)) && (r.PaymentID == "" || paymentID == "" || r.PaymentID == paymentID)
 }
 
 // object converts a refund to the engine's vocabulary. raw is its own JSON.
-func (r refund) object(raw []byte) provider.Object {
+func (r part) object(raw []byte) provider.Object {
 	m := r.metadata()
 	o := provider.Object{
 		ID: r.ID, Reference: m.OperationID, Status: r.Status, Outcome: refundOutcomes[r.Status],
@@ -184,8 +207,11 @@ func refundHint(body []byte) *provider.Object {
 // own, so one that is not in it is not there.
 func (a *Adapter) LookupOperation(ctx context.Context, q provider.OperationQuery) provider.LookedUp {
 	l := a.newLookup(ctx, provider.LookupQuery{})
-	if a.settings.NoStatusAPI || q.Kind != provider.OpRefund || !pathSafe(q.ProviderPaymentID) {
+	if a.settings.NoStatusAPI || !a.Capabilities().Can(q.Kind) || !pathSafe(q.ProviderPaymentID) {
 		return l.LookedUp
+	}
+	if q.Kind != provider.OpRefund {
+		return l.action(q)
 	}
 	going := true
 	if pathSafe(q.ProviderOperationID) {
@@ -203,7 +229,7 @@ func (l *lookup) refundByID(q provider.OperationQuery) bool {
 	l.used(ex, n)
 	var ans provider.LookupAnswer
 	if ex.Status == http.StatusOK && ex.Err == nil {
-		r, err := decodeRefund(ex.Body)
+		r, err := decodePart(ex.Body, "refund")
 		switch {
 		case !json.Valid(ex.Body):
 			ans.Malformed = true
@@ -256,7 +282,7 @@ func (l *lookup) readRefunds(body []byte, q provider.OperationQuery) (ans provid
 	}
 	ans.More = len(shell.Links.Next) > 0 && string(shell.Links.Next) != "null"
 	for _, raw := range *shell.Embedded.Refunds {
-		r, err := decodeRefund(raw)
+		r, err := decodePart(raw, "refund")
 		switch {
 		case err != nil:
 			return provider.LookupAnswer{DecodeErr: err} // ours, perhaps

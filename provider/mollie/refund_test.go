@@ -48,7 +48,7 @@ func TestFrozenRefund(t *testing.T) {
 		require.Equal(t, field, refused.Field)
 	}
 	r := refundOf(back10)
-	r.Kind = provider.OpCapture
+	r.Kind = "gift"
 	_, err = a.FreezeOperation(r)
 	require.ErrorContains(t, err, "kind")
 }
@@ -86,7 +86,7 @@ func TestRefundAnswers(t *testing.T) {
 	}
 	a := newFake(t).adapter(t)
 	for _, c := range []provider.OperationCall{
-		{Kind: provider.OpCapture, ProviderPaymentID: "tr_1", Key: "k"}, {Kind: provider.OpRefund, ProviderPaymentID: "../x", Key: "k"},
+		{Kind: "gift", ProviderPaymentID: "tr_1", Key: "k"}, {Kind: provider.OpRefund, ProviderPaymentID: "../x", Key: "k"},
 		{Kind: provider.OpRefund, ProviderPaymentID: "tr_1"},
 	} {
 		got := a.Operate(t.Context(), c)
@@ -122,7 +122,7 @@ func TestRefundLookupsThatProveNothing(t *testing.T) {
 		})
 	}
 	a := newFake(t).adapter(t)
-	for _, bad := range []provider.OperationQuery{{Kind: provider.OpVoid, ProviderPaymentID: "tr_1"}, {Kind: provider.OpRefund, OperationID: "op1"}} {
+	for _, bad := range []provider.OperationQuery{{Kind: "gift", ProviderPaymentID: "tr_1"}, {Kind: provider.OpRefund, OperationID: "op1"}} {
 		got := a.LookupOperation(t.Context(), bad)
 		require.Equal(t, provider.LookupNoAnswer, got.Verdict)
 		require.Zero(t, got.Requests)

@@ -53,6 +53,13 @@ type payment struct {
 	Metadata     json.RawMessage `json:"metadata"`
 	Details      json.RawMessage `json:"details"`
 	StatusReason json.RawMessage `json:"statusReason"`
+
+	CaptureMode   string `json:"captureMode"`
+	CaptureBefore stamp  `json:"captureBefore"`
+	Embedded      struct {
+		Captures    *[]json.RawMessage `json:"captures"`
+		Chargebacks []json.RawMessage  `json:"chargebacks"`
+	} `json:"_embedded"`
 }
 
 // stamp is a time. It is evidence for people, so a bad one is no reason to doubt the rest.
@@ -61,8 +68,11 @@ type stamp struct{ time.Time }
 // UnmarshalJSON implements json.Unmarshaler.
 func (s *stamp) UnmarshalJSON(token []byte) error {
 	var text string
-	if json.Unmarshal(token, &text) == nil {
-		if at, err := time.Parse(time.RFC3339, text); err == nil && at.Year() > 2000 && at.Year() < 3000 {
+	if json.Unmarshal(token, &text) != nil {
+		return nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil && at.Year() > 2000 && at.Year() < 3000 {
 			s.Time = at.UTC()
 		}
 	}
@@ -109,15 +119,17 @@ func (p payment) object(raw []byte) provider.Object {
 	if o.Outcome == provider.Failed {
 		o.Reason, o.Message = p.failure()
 	}
+	p.held(&o)
 	return o
 }
 
 func (p payment) totals() *provider.Totals {
 	c := p.Amount.Currency
 	t := &provider.Totals{Captured: p.Captured.minor(c), Refunded: p.Refunded.minor(c)}
+	if p.CaptureMode == byHand && outcomes[p.Status] != provider.Failed || p.Status == statusHeld {
+		t.Authorised, t.AuthorisedUntil = p.Amount.minor(c), p.CaptureBefore.Time
+	}
 	switch p.Status {
-	case "authorized":
-		t.Authorised = p.Amount.minor(c)
 	case "paid":
 		if p.Captured == nil {
 			t.Captured = p.Amount.minor(c)

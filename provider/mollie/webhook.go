@@ -74,9 +74,13 @@ var eventTypes = map[string]provider.Outcome{
 	"payment.expired":    provider.Failed,
 }
 
-// refundEvents is the beginning of the type of an event about a refund; its last word is
-// the refund's status.
-const refundEvents = "refund."
+// The beginnings of the types of events about what belongs to a payment; the last word is
+// the refund's or capture's status, or what happened to the chargeback.
+const (
+	refundEvents     = "refund."
+	captureEvents    = "capture."
+	chargebackEvents = "chargeback."
+)
 
 // event is a next-generation webhook.
 type event struct {
@@ -114,6 +118,12 @@ func (a *Adapter) Parse(raw []byte) ([]provider.Event, error) {
 	if word, ok := strings.CutPrefix(e.Type, refundEvents); ok && !e.bare() {
 		return a.refundEvent(out, e, word)
 	}
+	if word, ok := strings.CutPrefix(e.Type, captureEvents); ok && !e.bare() {
+		return a.captureEvent(out, e, word)
+	}
+	if word, ok := strings.CutPrefix(e.Type, chargebackEvents); ok && !e.bare() {
+		return a.chargebackEvent(out, e, word)
+	}
 	announced, about := eventTypes[e.Type]
 	if !about {
 		return []provider.Event{out}, nil
@@ -138,7 +148,7 @@ func (a *Adapter) Parse(raw []byte) ([]provider.Event, error) {
 // refundEvent reads an event about a refund. A word that is not on the list is one for a
 // lookup or a person, like a snapshot that contradicts it.
 func (a *Adapter) refundEvent(out provider.Event, e event, word string) ([]provider.Event, error) {
-	r, err := decodeRefund(e.Embedded.Entity)
+	r, err := decodePart(e.Embedded.Entity, "refund")
 	if err != nil {
 		return nil, err
 	}
@@ -183,18 +193,23 @@ func classic(raw []byte) (id string, ok bool) {
 }
 
 // Fetch implements provider.Fetcher. Any payment of the profile is an answer: whether it
-// is one of ours is seen by its reference.
+// is one of ours is seen by its reference. Of a payment that was charged back, the latest
+// chargeback is what there is to tell.
 func (a *Adapter) Fetch(ctx context.Context, id string) provider.Fetched {
 	l := a.newLookup(ctx, provider.LookupQuery{})
 	if !isPaymentID(id) {
 		return provider.Fetched{LookedUp: l.LookedUp}
 	}
+	l.embed = embedChargebacks
 	l.byID(id)
 	f := provider.Fetched{LookedUp: l.conclude()}
 	switch {
 	case len(f.Objects) > 0:
 		o := f.Objects[0]
 		f.Event = provider.Event{Key: stateKey(o), Type: "payment." + clip(o.Status, maxID), Interesting: true, Object: o}
+		if e, ok := l.fetched.chargedBack(o); ok {
+			f.Event = e
+		}
 	case l.vanished:
 		f.Verdict = provider.LookupAbsent
 	}

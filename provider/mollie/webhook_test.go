@@ -212,6 +212,8 @@ func FuzzEvents(f *testing.F) {
 	for _, seed := range []string{
 		string(full), string(bare), `{}`, `null`, `[]`, ``, "id=tr_1", "id=tr_1;id=tr_2", "id=%zz",
 		`{"id":"e","type":"payment.paid","_embedded":{"entity":{"id":"tr_1","status":"paid","amount":{"currency":"EUR","value":"1e3"}}}}`,
+		`{"id":"e","type":"capture.succeeded","_embedded":{"entity":{"id":"cpt_1","status":"succeeded","paymentId":"tr_1","amount":{"currency":"EUR","value":"1.00"}}}}`,
+		`{"id":"e","type":"chargeback.reversed","_embedded":{"entity":{"id":"chb_1","paymentId":"tr_1","amount":{"currency":"EUR","value":"1.00"},"reversedAt":"2026-01-02T03:04:05Z"}}}`,
 	} {
 		f.Add([]byte(seed))
 	}

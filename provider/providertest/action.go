@@ -2,6 +2,8 @@ package providertest
 
 import (
 	"context"
+	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,6 +26,14 @@ type ActionFake interface {
 	Lapse(id string)
 }
 
+// ActionEventFake is what the Fake of an adapter is as well some of whose captures and
+// voids are settled by an event.
+type ActionEventFake interface {
+	// ActionEvent renders the event that tells that a capture or void of a held charge was
+	// made.
+	ActionEvent(id string, kind provider.OperationKind, charge provider.Object, money provider.Money, at time.Time) (http.Header, []byte)
+}
+
 // action is an adapter that can capture and void, with a charge that is held.
 type action struct {
 	provider.Adapter
@@ -32,6 +42,7 @@ type action struct {
 	kind   provider.OperationKind
 	charge provider.Object
 	money  provider.Money // of a capture a part, of a void all of it
+	later  bool           // an answer is an acknowledgement only
 }
 
 // eachAction runs a test of captures, and of voids. Those of an adapter that declares
@@ -73,7 +84,7 @@ func (h Harness) action(t *testing.T, kind provider.OperationKind) action {
 	if kind == provider.OpCapture {
 		money.Amount = h.Money.Amount / 10
 	}
-	return action{a, op, f, kind, *got.Object, money}
+	return action{a, op, f, kind, *got.Object, money, slices.Contains(h.ActionsLater, kind)}
 }
 
 func (a action) request(id string) provider.OperationRequest {
@@ -113,6 +124,19 @@ func (a action) requireDone(t *testing.T, o *provider.Object) {
 	require.Equal(t, a.money, charge.Money, "what was taken, not what was held")
 }
 
+// requireAnswered checks the object of an answer without a fault.
+func (a action) requireAnswered(t *testing.T, o *provider.Object) {
+	t.Helper()
+	if !a.later {
+		a.requireDone(t, o)
+		return
+	}
+	require.NotNil(t, o)
+	require.Equal(t, provider.ObjectKind(a.kind), o.Kind)
+	require.Equal(t, provider.Processing, o.Outcome)
+	require.Equal(t, a.charge.ID, o.Child.ChargeID)
+}
+
 func testActionFreeze(t *testing.T, _ Harness, held func(*testing.T) action) {
 	a := held(t)
 	first, err := a.FreezeOperation(a.request("op1"))
@@ -149,6 +173,10 @@ func testActionAnswers(t *testing.T, _ Harness, held func(*testing.T) action) {
 			if want.needs != nil && !want.needs(a.Capabilities()) {
 				return // the dialect has no such answer
 			}
+			want := want
+			if b == Succeed && a.later {
+				want = meanings[Accept]
+			}
 			call := a.call(t, "op1", "k1")
 			a.fake.NextAction(b)
 			got := a.Operate(t.Context(), call)
@@ -166,14 +194,14 @@ func testActionFrozenBytes(t *testing.T, _ Harness, held func(*testing.T) action
 	a := held(t)
 	call := a.call(t, "op1", "k1")
 	got := a.Operate(t.Context(), call)
-	a.requireDone(t, got.Object)
+	a.requireAnswered(t, got.Object)
 	arrived := a.fake.ReceivedActions()
 	require.Len(t, arrived, 1)
 	require.Equal(t, string(call.Body), string(arrived[0].Body), "what was frozen is what is sent")
 	require.Equal(t, a.charge.ID, arrived[0].ChargeID)
 	if a.Capabilities().IdempotencyKeys {
 		require.Equal(t, "k1", arrived[0].Key, "C-11: a key of its own, never the charge's")
-		a.requireDone(t, a.Operate(t.Context(), call).Object) // the first answer, brought back
+		a.requireAnswered(t, a.Operate(t.Context(), call).Object) // the first answer, brought back
 	}
 }
 
@@ -242,4 +270,28 @@ func testActionLookupNoAnswer(t *testing.T, _ Harness, held func(*testing.T) act
 			require.Empty(t, got.Objects)
 		})
 	}
+}
+
+// testActionEvents: what an acknowledged capture or void came to is told by an event, in
+// the words of its charge.
+func testActionEvents(t *testing.T, _ Harness, held func(*testing.T) action) {
+	a := held(t)
+	if !a.later {
+		t.Skip("the answer says what became of it")
+	}
+	f, ok := a.fake.(ActionEventFake)
+	require.True(t, ok, "the fake has to be an ActionEventFake")
+	now := time.Now()
+	header, raw := f.ActionEvent("evt_1", a.kind, a.charge, a.money, now)
+	require.Equal(t, provider.SignatureValid, a.Verify(header, raw, now).Verdict)
+	charge := parsed(t, a.Adapter, raw).Object
+	require.Equal(t, provider.ObjectCharge, charge.Kind)
+	require.Equal(t, a.charge.ID, charge.ID)
+	if a.kind == provider.OpVoid {
+		require.Equal(t, provider.Failed, charge.Outcome)
+		require.Equal(t, provider.ReasonVoided, charge.Reason)
+		return
+	}
+	require.Equal(t, provider.Succeeded, charge.Outcome)
+	require.Equal(t, a.money, charge.Money, "what was taken, not what was held")
 }

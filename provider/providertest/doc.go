@@ -97,6 +97,11 @@ type Harness struct {
 	// RefundsLater says that the answer to a refund is never more than an acknowledgement:
 	// what became of it is told by event. "succeed" then reads as processing.
 	RefundsLater bool
+	// ActionsLater are the captures and voids of which RefundsLater is true.
+	ActionsLater []provider.OperationKind
+	// Chargebacks says that disputes are told as money taken, and perhaps given back: none is
+	// ever lost, and none has a deadline.
+	Chargebacks bool
 	// Secrets are credentials that the adapter was configured with. Whatever a provider
 	// answers, none of them may show in what the adapter returns.
 	Secrets []string
@@ -144,6 +149,7 @@ func Run(t *testing.T, h Harness) {
 		"ActionNotSent":        eachAction(testActionNotSent),
 		"ActionLookup":         eachAction(testActionLookup),
 		"ActionLookupNoAnswer": eachAction(testActionLookupNoAnswer),
+		"ActionEvents":         eachAction(testActionEvents),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

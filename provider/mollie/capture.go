@@ -1,0 +1,238 @@
+package mollie
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"fusebox/provider"
+)
+
+// statusHeld is the status of a payment whose money is held and not taken.
+const statusHeld = "authorized"
+
+// embedCaptures asks for a payment's captures with it.
+const embedCaptures = "captures"
+
+// captureOutcomes is Mollie's list of words for a capture.
+var captureOutcomes = map[string]provider.Outcome{
+	"pending":   provider.Processing,
+	"succeeded": provider.Succeeded,
+	"failed":    provider.Failed,
+}
+
+// held adds what a payment says about money that is, or was, only held. A payment of which
+// a part was captured may stay authorized until the rest is let go: what was taken counts.
+func (p payment) held(o *provider.Object) {
+	if p.Status == statusHeld && o.Outcome != "" {
+		o.Reason = provider.ReasonAuthorised
+	}
+	if p.CaptureMode != byHand {
+		return
+	}
+	captured := p.Captured.minor(p.Amount.Currency)
+	switch {
+	case o.Outcome == "":
+	case captured > 0 && (p.Status == statusHeld || o.Outcome == provider.Succeeded):
+		o.Outcome, o.Reason, o.Money.Amount = provider.Succeeded, "", captured
+	case o.Outcome == provider.Succeeded && p.Captured != nil:
+		o.Outcome = "" // paid, and nobody can read how much
+	case o.Reason != p.Status: // the method says more
+	case p.Status == "canceled":
+		o.Reason = provider.ReasonVoided
+	case p.Status == "expired":
+		o.Reason = provider.ReasonExpired
+	}
+}
+
+// readCaptured is the adapter's reading of the answer to a capture: the capture. It
+// concludes nothing.
+func (a *Adapter) readCaptured(ex provider.Exchange, c provider.OperationCall) provider.Answer {
+	ans := status(ex)
+	if ex.Status >= 400 {
+		readError(&ans, ex.Body)
+		return ans
+	}
+	if !json.Valid(ex.Body) {
+		ans.Malformed = true
+		return ans
+	}
+	made, err := decodePart(ex.Body, "capture")
+	switch {
+	case err != nil:
+		ans.DecodeErr = err
+		return ans
+	case made.ID == "":
+		return ans
+	}
+	o := made.captured(ex.Body, c.ProviderPaymentID)
+	ans.Object = &o
+	ans.Foreign = !made.of(c.OperationID, c.ProviderPaymentID) || !a.ownMode(made.Mode)
+	return ans
+}
+
+// captured converts a capture to the engine's vocabulary. The charge shows in one that
+// succeeded; one that failed took nothing, and what is held stays held.
+func (r part) captured(raw []byte, chargeID string) provider.Object {
+	m := r.metadata()
+	o := provider.Object{
+		ID: chargeID, Kind: provider.ObjectCapture, Reference: m.OperationID, Status: r.Status, Outcome: captureOutcomes[r.Status],
+		CreatedAt: r.CreatedAt.Time, Raw: provider.RedactRaw(raw), Child: provider.Child{ChargeID: chargeID, PaymentID: m.PaymentID},
+	}
+	money, err := r.Amount.money()
+	if o.Money = money; err != nil {
+		o.Money, o.Outcome = provider.Money{Currency: r.Amount.Currency}, ""
+	}
+	switch o.Outcome {
+	case provider.Failed:
+		o.Reason = r.Status
+	case provider.Succeeded:
+		charge := r.charge(raw, chargeID)
+		o.Child.Charge = &charge
+	}
+	return o
+}
+
+// charge is what a capture that succeeded says of its charge.
+func (r part) charge(raw []byte, chargeID string) provider.Object {
+	o := provider.Object{ID: chargeID, Reference: r.metadata().PaymentID, Status: "captured", Outcome: provider.Succeeded, Raw: provider.RedactRaw(raw)}
+	money, err := r.Amount.money()
+	if o.Money = money; err != nil {
+		o.Money, o.Outcome = provider.Money{Currency: r.Amount.Currency}, ""
+	}
+	return o
+}
+
+// readReleased is the adapter's reading of the answer to a release, which Mollie does not
+// promise to carry out: mostly that it was accepted, or else the payment. It concludes
+// nothing.
+func (a *Adapter) readReleased(ex provider.Exchange, c provider.OperationCall) provider.Answer {
+	ans := status(ex)
+	if ex.Status >= 400 {
+		readError(&ans, ex.Body)
+		return ans
+	}
+	said := string(bytes.TrimSpace(ex.Body))
+	if (ex.Status == http.StatusAccepted || ex.Status == http.StatusNoContent) && (said == "" || said == "{}") {
+		ans.Object = &provider.Object{
+			ID: c.ProviderPaymentID, Kind: provider.ObjectVoid, Status: "accepted", Outcome: provider.Processing, Money: c.Want,
+			Raw: []byte("{}"), Child: provider.Child{ChargeID: c.ProviderPaymentID},
+		}
+		return ans
+	}
+	if !json.Valid(ex.Body) {
+		ans.Malformed = true
+		return ans
+	}
+	p, err := decode(ex.Body)
+	switch {
+	case err != nil:
+		ans.DecodeErr = err
+		return ans
+	case p.ID == "" && p.Status == "":
+		return ans
+	}
+	o := action(c.Kind, p.object(ex.Body), c.Want)
+	ans.Object = &o
+	ans.Foreign = p.ID != c.ProviderPaymentID || !a.ownMode(p.Mode)
+	return ans
+}
+
+// actionOutcome is what a charge says of a capture or void of it.
+func actionOutcome(kind provider.OperationKind, charge provider.Object) provider.Outcome {
+	switch {
+	case kind == provider.OpCapture, charge.Outcome == provider.Processing, charge.Outcome == "":
+		return charge.Outcome
+	case charge.Reason == provider.ReasonVoided, charge.Reason == provider.ReasonExpired:
+		return provider.Succeeded
+	}
+	return provider.Failed
+}
+
+// action reads what a charge says of a capture or void of it. Only a success has money of
+// its own to compare: what was taken, or let go.
+func action(kind provider.OperationKind, charge provider.Object, want provider.Money) provider.Object {
+	o := provider.Object{
+		ID: charge.ID, Kind: provider.ObjectKind(kind), Status: charge.Status, Outcome: actionOutcome(kind, charge),
+		Reason: charge.Reason, Message: charge.Message, CreatedAt: charge.CreatedAt, Raw: charge.Raw,
+		Child: provider.Child{ChargeID: charge.ID, PaymentID: charge.Reference, Charge: &charge},
+	}
+	switch o.Outcome {
+	case provider.Succeeded:
+		o.Money = charge.Money
+	case provider.Processing:
+		o.Money = want
+	}
+	return o
+}
+
+// action asks the payment what became of a capture or void of it. That the money is still
+// held, and that no capture of ours is under way, is Mollie's word that there was none.
+func (l *lookup) action(q provider.OperationQuery) provider.LookedUp {
+	l.q.PaymentID, l.embed = q.PaymentID, embedCaptures
+	l.byID(q.ProviderPaymentID)
+	found := l.conclude()
+	if found.Verdict != provider.LookupFound {
+		return found
+	}
+	charge := found.Objects[0]
+	if charge.Outcome != provider.Processing || charge.Status != statusHeld {
+		found.Objects = []provider.Object{action(q.Kind, charge, q.Want)}
+		return found
+	}
+	found.Objects = nil
+	if q.Kind == provider.OpCapture {
+		switch o, said := l.fetched.captureOf(q); {
+		case !said:
+			found.Verdict, found.Reason, found.Alert = provider.LookupNoAnswer, provider.ReasonContract, provider.AlertContract
+			found.Health = provider.HealthNeutral
+			return found
+		case o != nil:
+			found.Objects = []provider.Object{*o}
+			return found
+		}
+	}
+	found.Verdict, found.Reason = provider.LookupAbsent, provider.ReasonNotFound
+	return found
+}
+
+// captureOf finds our capture among those of a payment, unless it failed. said: there was
+// a list, and all of it could be read.
+func (p payment) captureOf(q provider.OperationQuery) (o *provider.Object, said bool) {
+	if p.Embedded.Captures == nil {
+		return nil, false
+	}
+	for _, raw := range *p.Embedded.Captures {
+		r, err := decodePart(raw, "capture")
+		if err != nil {
+			return nil, false
+		}
+		if id := r.metadata().OperationID; id == "" || !strings.EqualFold(id, q.OperationID) || r.Status == "failed" {
+			continue
+		}
+		made := r.captured(raw, p.ID)
+		return &made, true
+	}
+	return nil, true
+}
+
+// captureEvent reads an event about a capture: one that succeeded says what its charge
+// took. One that failed took nothing, and the charge is as it was.
+func (a *Adapter) captureEvent(out provider.Event, e event, word string) ([]provider.Event, error) {
+	r, err := decodePart(e.Embedded.Entity, "capture")
+	if err != nil {
+		return nil, err
+	}
+	if r.ID == "" || r.PaymentID == "" || e.EntityID != "" && e.EntityID != r.ID {
+		return nil, errPayment
+	}
+	if word != "succeeded" || !a.ownMode(r.Mode) {
+		return []provider.Event{out}, nil
+	}
+	out.Interesting, out.Object = true, r.charge(e.Embedded.Entity, r.PaymentID)
+	if r.Status != word {
+		out.Object.Outcome = ""
+	}
+	return []provider.Event{out}, nil
+}
