@@ -201,7 +201,9 @@ func TestBrowserAccessPages(t *testing.T) {
 	user := views.UserPath(carl.ID.String())
 	for name, path := range map[string]string{"settings": views.PathSettings, "users": views.PathUsers, "user": user, "user-role": user + "/role",
 		"keys": views.PathKeys, "key-new": views.PathKeys + "/new", "password": views.PathPassword} {
-		browsertest.AxeEverywhere(t, b, path)
+		if name == "user-role" || name == "key-new" { // the walk over all pages has the others
+			browsertest.AxeEverywhere(t, b, path)
+		}
 		b.Pictures("access-"+name, path)
 	}
 	b.Viewport(1280)

@@ -69,7 +69,7 @@ func TestBrowserBulkIsForEverybody(t *testing.T) {
 	w := newWebtest(t, askableAtlas)
 	draft, running := seedBulks(t, w)
 	b := w.tab(w.serve(), store.RoleOperator)
-	for _, path := range []string{"/payments?currency=EUR&min=1", "/webhook-log", draft, running, "/bulk"} {
+	for _, path := range []string{draft, running} { // the lists are on the walk over all pages
 		browsertest.AxeEverywhere(t, b, path)
 	}
 }
