@@ -202,6 +202,9 @@ func (s *Server) postCaptureResolve(c echo.Context) error {
 	if f.to, err = refundTarget(k.op, c.FormValue("to")); err != nil {
 		return err
 	}
+	if s.capturePaysAlone(k, f.to) {
+		return s.renderCaptureResolve(c, http.StatusConflict, k, f) // which says why
+	}
 	about := f.ofCharge(k.op)
 	if about.check(ctx, chargeCase(k)); len(about.errors) > 0 && f.version == k.op.Version {
 		f.errors = about.errors
@@ -288,6 +291,8 @@ func (s *Server) renderCaptureResolve(c echo.Context, status int, k captureCase,
 	switch {
 	case !undecided || (f.to != o.Status && o.Status != store.Unknown):
 		props.Blocked = views.T(ctx, "hold.resolve.not_open", "Status", views.HoldStatus(ctx, string(o.Kind), string(o.Status)))
+	case s.capturePaysAlone(k, f.to):
+		props.Blocked = views.T(ctx, "hold.resolve.two")
 	case f.problem != "":
 		props.Blocked = views.T(ctx, "conflict.look")
 	}
@@ -295,6 +300,13 @@ func (s *Server) renderCaptureResolve(c echo.Context, status int, k captureCase,
 		props.Consequences, props.Fields, props.Reason, props.Lead = nil, nil, nil, ""
 	}
 	return s.renderConfirm(c, status, "payments", props.Title, props)
+}
+
+// capturePaysAlone reports whether the decision would mark a payment paid or failed that
+// takes two people to mark: it must not be had by way of its capture.
+func (s *Server) capturePaysAlone(k captureCase, to store.Status) bool {
+	means := captureMeans(k.op, to)
+	return means != "" && !k.dossier.Payment.Status.Final() && s.needsSecond(k.dossier.Payment, means)
 }
 
 // captureResolveConsequences says in numbers what the decision does.

@@ -67,3 +67,18 @@ func TestTwoOperatorsSettleTheSameCapture(t *testing.T) {
 	require.Equal(t, store.Succeeded, after.Status)
 	require.Equal(t, op.Amount, after.CapturedAmount)
 }
+
+// TestOnePersonDoesNotMarkABigPaymentByItsCapture: what takes two people takes two by
+// every way; that it was not done marks nothing, and one may say so.
+func TestOnePersonDoesNotMarkABigPaymentByItsCapture(t *testing.T) {
+	t.Parallel()
+	w := newWebtest(t, holdingAtlas, func(c *Config) { c.FourEyes = map[string]int64{"*": 100} })
+	p, op := w.unknownCapture()
+	b := w.signedIn(store.RoleOperator)
+	require.Contains(t, b.get(capturePath(op)+"/resolve?to=succeeded").body, "takes two people")
+	require.Equal(t, 409, b.post(capturePath(op)+"/resolve", resolveCapture(op, store.Succeeded)).StatusCode)
+	after, err := w.store.Payment(t.Context(), p.ID)
+	require.NoError(t, err)
+	require.Equal(t, store.Processing, after.Status)
+	require.Equal(t, 303, b.post(capturePath(op)+"/resolve", resolveCapture(op, store.Failed)).StatusCode)
+}
