@@ -68,6 +68,15 @@ func TestWatchersForget(t *testing.T) {
 	_, _, err = c.get(t.Context(), 4)
 	require.NoError(t, err)
 	require.Len(t, c.held, 1, "nobody asks for 2 any more")
+	for k := range 50 {
+		_, found, err := c.get(t.Context(), 2*k+1)
+		require.NoError(t, err)
+		require.False(t, found)
+	}
+	clock.advance(watchFresh)
+	_, _, err = c.get(t.Context(), 4)
+	require.NoError(t, err)
+	require.Len(t, c.held, 1, "what does not exist is not asked for again")
 }
 
 func TestWatchersSeeTheFailureOfReading(t *testing.T) {
