@@ -89,8 +89,11 @@ func (w *watchCache[K, V]) reload(ctx context.Context) error {
 	now := w.now() // before reading: what is read is at least this new
 	keys := make([]K, 0, len(w.held))
 	for k, e := range w.held {
-		gone := !e.at.IsZero() && !e.found && now.Sub(e.at).Abs() >= watchFresh // made-up keys must not make every reading longer
-		if gone || now.Sub(e.used).Abs() > watchKept {
+		kept := watchKept
+		if !e.at.IsZero() && !e.found { // made-up keys must not make every reading longer
+			kept = 2 * watchFresh
+		}
+		if now.Sub(e.used).Abs() > kept {
 			delete(w.held, k)
 			continue
 		}

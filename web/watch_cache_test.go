@@ -73,7 +73,7 @@ func TestWatchersForget(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, found)
 	}
-	clock.advance(watchFresh)
+	clock.advance(2*watchFresh + time.Second)
 	_, _, err = c.get(t.Context(), 4)
 	require.NoError(t, err)
 	require.Len(t, c.held, 1, "what does not exist is not asked for again")
