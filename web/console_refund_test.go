@@ -281,7 +281,7 @@ func TestUnknownRefundInPlainWords(t *testing.T) {
 	require.Contains(t, queue, "#refund-"+op.ID.String())
 	require.Contains(t, queue, "No payment needs an answer.")
 	require.NotContains(t, b.get("/queue?provider=borealis").body, op.ID.String())
-	require.Contains(t, b.get("/").body, "1 refund needs an answer")
+	require.Contains(t, b.get("/").body, "1 refund, capture or void needs an answer")
 	res := b.get("/refunds/" + op.ID.String())
 	require.Equal(t, refundPlace(op), res.Header.Get("Location"))
 	require.Equal(t, views.PaymentPath(p.ID.String()), b.get("/search?q="+op.ID.String()).Header.Get("Location"))
