@@ -38,21 +38,9 @@ var actionOutcomes = map[provider.OperationKind]map[string]provider.Outcome{
 	},
 }
 
-// action reads what a charge says of a capture or void of it. Only a success has money of
-// its own to compare: what was taken, or let go.
+// action reads what a charge says of a capture or void of it.
 func action(kind provider.OperationKind, charge provider.Object, want provider.Money) provider.Object {
-	o := provider.Object{
-		ID: charge.ID, Kind: provider.ObjectKind(kind), Status: charge.Status, Outcome: actionOutcomes[kind][charge.Status],
-		Reason: charge.Reason, Message: charge.Message, CreatedAt: charge.CreatedAt, Raw: charge.Raw,
-		Child: provider.Child{ChargeID: charge.ID, PaymentID: charge.Reference, Charge: &charge},
-	}
-	switch o.Outcome {
-	case provider.Succeeded:
-		o.Money = charge.Money
-	case provider.Processing:
-		o.Money = want
-	}
-	return o
+	return provider.ActionOf(kind, charge, actionOutcomes[kind][charge.Status], want)
 }
 
 // readActed is the adapter's reading of the answer to a capture or void: the charge. It

@@ -139,32 +139,10 @@ func (a *Adapter) readReleased(ex provider.Exchange, c provider.OperationCall) p
 	return ans
 }
 
-// actionOutcome is what a charge says of a capture or void of it.
-func actionOutcome(kind provider.OperationKind, charge provider.Object) provider.Outcome {
-	switch {
-	case kind == provider.OpCapture, charge.Outcome == provider.Processing, charge.Outcome == "":
-		return charge.Outcome
-	case charge.Reason == provider.ReasonVoided, charge.Reason == provider.ReasonExpired:
-		return provider.Succeeded
-	}
-	return provider.Failed
-}
-
-// action reads what a charge says of a capture or void of it. Only a success has money of
-// its own to compare: what was taken, or let go.
+// action reads what a charge says of a capture or void of it.
 func action(kind provider.OperationKind, charge provider.Object, want provider.Money) provider.Object {
-	o := provider.Object{
-		ID: charge.ID, Kind: provider.ObjectKind(kind), Status: charge.Status, Outcome: actionOutcome(kind, charge),
-		Reason: charge.Reason, Message: charge.Message, CreatedAt: charge.CreatedAt, Raw: charge.Raw,
-		Child: provider.Child{ChargeID: charge.ID, PaymentID: charge.Reference, Charge: &charge},
-	}
-	switch o.Outcome {
-	case provider.Succeeded:
-		o.Money = charge.Money
-	case provider.Processing:
-		o.Money = want
-	}
-	return o
+	released := charge.Reason == provider.ReasonVoided || charge.Reason == provider.ReasonExpired
+	return provider.ActionOf(kind, charge, provider.ActionOutcome(kind, charge, released), want)
 }
 
 // action asks the payment what became of a capture or void of it. That the money is still

@@ -43,34 +43,10 @@ func actionPath(c provider.OperationCall) string {
 	return intentsPath + "/" + c.ProviderPaymentID + "/capture"
 }
 
-// actionOutcome is what an intent's status says of a capture or void of it.
-func actionOutcome(kind provider.OperationKind, charge provider.Object) provider.Outcome {
-	switch {
-	case charge.Outcome == provider.Processing, charge.Outcome == "":
-		return charge.Outcome
-	case kind == provider.OpCapture:
-		return charge.Outcome
-	case charge.Status == string(sdk.PaymentIntentStatusCanceled):
-		return provider.Succeeded
-	}
-	return provider.Failed
-}
-
-// action reads what an intent says of a capture or void of it. Only a success has money
-// of its own to compare: what was taken, or let go.
+// action reads what a charge says of a capture or void of it.
 func action(kind provider.OperationKind, charge provider.Object, want provider.Money) provider.Object {
-	o := provider.Object{
-		ID: charge.ID, Kind: provider.ObjectKind(kind), Status: charge.Status, Outcome: actionOutcome(kind, charge),
-		Reason: charge.Reason, Message: charge.Message, CreatedAt: charge.CreatedAt, Raw: charge.Raw,
-		Child: provider.Child{ChargeID: charge.ID, PaymentID: charge.Reference, Charge: &charge},
-	}
-	switch o.Outcome {
-	case provider.Succeeded:
-		o.Money = charge.Money
-	case provider.Processing:
-		o.Money = want
-	}
-	return o
+	released := charge.Status == string(sdk.PaymentIntentStatusCanceled)
+	return provider.ActionOf(kind, charge, provider.ActionOutcome(kind, charge, released), want)
 }
 
 // readActed is the adapter's reading of the answer to a capture or void: the intent. It
