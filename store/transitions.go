@@ -152,16 +152,17 @@ func stamp(p Payment, q *Payment, now time.Time) {
 	}
 }
 
+// openReviews only ask what became of something: at a final status there is nothing left
+// to ask, even when the change that ends it is the one that would have asked.
+var openReviews = []string{ReviewAged, ReviewKeyExpired, ReviewNoStatusAPI}
+
 // reviews applies add and drop, and clears at a final status what only asked for one.
 func reviews(have []string, c change) []string {
-	drop := c.drop
-	if c.to.Final() {
-		drop = append(slices.Clone(drop), ReviewAged, ReviewKeyExpired, ReviewNoStatusAPI)
-	}
 	out := []string{}
 	for _, r := range slices.Concat(have, c.add) {
-		dropped := slices.Contains(drop, r) && !slices.Contains(c.add, r)
-		if !dropped && !slices.Contains(out, r) {
+		dropped := slices.Contains(c.drop, r) && !slices.Contains(c.add, r)
+		answered := c.to.Final() && slices.Contains(openReviews, r)
+		if !dropped && !answered && !slices.Contains(out, r) {
 			out = append(out, r)
 		}
 	}
