@@ -41,6 +41,8 @@ func TestThreeWatchersTellEachThingOnce(t *testing.T) {
 	}
 	for _, r := range rs {
 		call(r, breaker.OK) // all three are active
+		_, err := r.Snapshot(ctx, k)
+		require.NoError(t, err, "a look waits until a success that was only posted has arrived")
 	}
 	for range 12 {
 		call(rs[0], breaker.Fail)
