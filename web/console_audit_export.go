@@ -38,10 +38,7 @@ func (s *Server) streamCSV(c echo.Context, name string, write func(ctx context.C
 		err = flush()
 	}
 	if err != nil {
-		s.cfg.Log.Error("export broke off", "request_id", requestIDOf(c), "error", err)
-		_ = csv.NewWriter(res).WriteAll([][]string{{exportIncomplete, "request " + requestIDOf(c)}})
-		_ = control.Flush()
-		panic(http.ErrAbortHandler)
+		s.brokeOff(c, err)
 	}
 	return nil
 }
