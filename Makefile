@@ -15,7 +15,7 @@ demo: .needs-demo build ## everything on this machine with simulated providers; 
 
 .PHONY: test
 test: .needs-test assets ## all tests: unit, property, real Postgres and Redis, processes, browser; with -race
-	go test -race -timeout 20m ./web ./cmd/fusebox ./jobs ./... # the long ones first: the last one would have a core to itself
+	go test -race -timeout 20m ./...
 
 .PHONY: build
 build: assets ## bin/fusebox
