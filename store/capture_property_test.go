@@ -14,7 +14,7 @@ import (
 )
 
 // What may be said of a payment that is held.
-var captureSayings = []string{"authorised", "capture answer", "capture event", "charge event", "void", "expiry"}
+var captureSayings = []string{"authorised", "capture answer", "capture event", "charge event", "void", "expiry", "refusal"}
 
 // tellCapture makes a payment with a capture of 600, or a void, on its way, says things
 // about it, and returns where it ended.
@@ -50,6 +50,8 @@ func (w *world) tellCapture(kind provider.OperationKind, history []string, at ma
 			w.hook(event(key, taken(p, id, amount), when))
 		case "void":
 			w.hook(event(key, released(p, id, provider.ReasonVoided), when))
+		case "refusal":
+			w.hook(event(key, refusal(mine, "mod_"+p.ID.String()), when))
 		case "expiry":
 			w.hook(event(key, released(p, id, provider.ReasonExpired), when))
 		}

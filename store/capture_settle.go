@@ -83,24 +83,25 @@ func judgeAction(kind provider.OperationKind, o object) (to Status, reason strin
 // say. Those that fail go first: the money one of them did not take may be another's.
 // It returns the payment as the database's own rules left it.
 func (s *Store) settleActions(ctx context.Context, tx pgx.Tx, p Payment, actions []Operation, objects []object, f finding) (Payment, error) {
-	live := slices.ContainsFunc(actions, liveCapture)
 	type move struct {
 		op Operation
 		c  operationChange
 	}
 	var moves []move
-	for _, op := range actions {
+	actions = slices.Clone(actions)
+	for i, op := range actions {
 		c, own := f.answers.change, op.ID == f.answers.id
 		if !own {
 			c = operationChange{change: change{kind: op.event(f.change.source), source: f.change.source, by: f.change.by, quiet: true}}
 		}
-		if i := slices.IndexFunc(objects, func(o object) bool { return o.id == op.ProviderPaymentID }); i >= 0 {
-			if to, reason := judgeAction(op.Kind, objects[i]); to != "" && (op.Status != Failed || revived(op, f.observations, live)) {
-				c.to, c.reason, c.on, c.proof = to, reason, f.on, to == Succeeded
-				c.add, c.drop = slices.Clone(c.add), append(slices.Clone(c.drop), ReviewAmountMismatch, ReviewUnmapped)
-				if to == Unknown {
-					c.add = append(c.add, ReviewAmountMismatch)
-				}
+		at := slices.IndexFunc(objects, func(o object) bool { return o.id == op.ProviderPaymentID })
+		if at >= 0 && (op.Status != Failed || revived(op, f.observations, actions)) {
+			var err error
+			if c, err = s.shown(ctx, tx, op, c, f.on, objects[at]); err != nil {
+				return Payment{}, err
+			}
+			if c.to != "" {
+				actions[i].Status = c.to // of those that failed, one at most was made after all
 			}
 		}
 		if own || c.to != "" && c.to != op.Status {
@@ -116,13 +117,36 @@ func (s *Store) settleActions(ctx context.Context, tx pgx.Tx, p Payment, actions
 	return lockPayment(ctx, tx, p.ID)
 }
 
-// revived reports whether a failed capture or void was made after all: the charge was let
-// go, or took just what the capture had asked for and no other capture did.
-func revived(op Operation, seen []observation, live bool) bool {
-	if op.Kind == provider.OpVoid {
-		return true
+// shown adds to the change of a capture or void what the charge's object says became of
+// it, if that is decided. That the charge took a capture which failed by the provider's own
+// word is for a person.
+func (s *Store) shown(ctx context.Context, tx pgx.Tx, op Operation, c operationChange, on Evidence, charge object) (operationChange, error) {
+	to, reason := judgeAction(op.Kind, charge)
+	if to == "" {
+		return c, nil
 	}
-	return !live && slices.ContainsFunc(seen, func(n observation) bool {
+	c.to, c.reason, c.on, c.proof = to, reason, on, to == Succeeded
+	c.add, c.drop = slices.Clone(c.add), append(slices.Clone(c.drop), ReviewAmountMismatch, ReviewUnmapped)
+	if to == Unknown {
+		c.add = append(c.add, ReviewAmountMismatch)
+	}
+	if op.Kind != provider.OpCapture || op.Status != Failed || to == Failed {
+		return c, nil
+	}
+	failed, err := failedItself(ctx, tx, op)
+	if failed {
+		c.add = append(c.add, ReviewContradiction)
+	}
+	return c, err
+}
+
+// revived reports whether a failed capture or void was made after all: the charge was let
+// go, or took just what the capture had asked for, and no other one of its kind did it.
+func revived(op Operation, seen []observation, actions []Operation) bool {
+	if slices.ContainsFunc(actions, func(x Operation) bool { return x.Kind == op.Kind && x.Status != Failed }) {
+		return false
+	}
+	return op.Kind == provider.OpVoid || slices.ContainsFunc(seen, func(n observation) bool {
 		return n.Outcome == provider.Succeeded && n.ID == op.ProviderPaymentID && n.Money == op.Money()
 	})
 }
@@ -180,7 +204,7 @@ func (s *Store) actionFound(ctx context.Context, tx pgx.Tx, pay Payment, op Oper
 		}
 	}
 	if len(charges) == 0 {
-		return s.applyOperation(ctx, tx, pay, op, c)
+		return s.failAction(ctx, tx, pay, op, s.seen("lookup", s.Now(), failures(op, l.Objects)...), c)
 	}
 	_, err := s.settle(ctx, tx, pay, finding{on: ByLookup, observations: s.seen("lookup", s.Now(), charges...), answers: answering{op.ID, c},
 		change: change{kind: op.event("lookup"), source: "job", by: c.by, quiet: true}})

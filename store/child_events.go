@@ -11,8 +11,8 @@ import (
 	"fusebox/provider"
 )
 
-// This file applies what providers say about objects that belong to a charge, refunds
-// and disputes, to their own rows. None of it is ever applied to a payment.
+// This file applies what providers say about objects that belong to a charge, refunds,
+// captures, voids and disputes, to their own rows. None of it is ever applied to a payment.
 
 // childSource is where a child object was seen.
 type childSource struct {
@@ -26,6 +26,7 @@ type childSource struct {
 // Why a child object has to wait.
 const (
 	waitNoCharge = "no payment with this reference or charge yet"
+	waitNoAction = "no capture or void with this reference yet"
 	waitNoMoney  = "a refund that does not say how much"
 	waitAnswer   = "may be a refund of ours whose answer is missing"
 )
@@ -38,8 +39,11 @@ func isChild(o provider.Object) bool { return o.Kind != provider.ObjectCharge }
 func (s *Store) applyChild(ctx context.Context, tx pgx.Tx, providerName string, o provider.Object, src childSource) (payment uuid.UUID, wait string, err error) {
 	o.ID, o.Reference, o.OperationKey = ident(o.ID), ident(o.Reference), ident(o.OperationKey)
 	o.Child.ChargeID, o.Child.PaymentID = ident(o.Child.ChargeID), ident(o.Child.PaymentID)
-	if o.Kind == provider.ObjectDispute {
+	switch o.Kind {
+	case provider.ObjectDispute:
 		return s.applyDispute(ctx, tx, providerName, o, src)
+	case provider.ObjectCapture, provider.ObjectVoid:
+		return s.applyAction(ctx, tx, providerName, o, src)
 	}
 	id, err := matchOperation(ctx, tx, providerName, provider.OpRefund, o)
 	if err != nil {

@@ -14,7 +14,7 @@ func childOfPayment(ctx context.Context, tx pgx.Tx, providerName string, o provi
 	if o.Kind == provider.ObjectDispute {
 		return matchDispute(ctx, tx, providerName, o)
 	}
-	op, err := matchOperation(ctx, tx, providerName, provider.OpRefund, o)
+	op, err := matchOperation(ctx, tx, providerName, operationKind(o), o)
 	if err != nil {
 		return uuid.Nil, false, err
 	}

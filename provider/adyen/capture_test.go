@@ -16,6 +16,7 @@ import (
 var (
 	_ providertest.ActionFake      = (*fake)(nil)
 	_ providertest.ActionEventFake = (*fake)(nil)
+	_ providertest.RefusalFake     = (*fake)(nil)
 )
 
 func (f *fake) NextAction(bs ...providertest.Behaviour) {
@@ -37,6 +38,12 @@ func (f *fake) ActionEvent(id string, kind provider.OperationKind, charge provid
 	code := map[provider.OperationKind]string{provider.OpCapture: "CAPTURE", provider.OpVoid: "CANCELLATION"}[kind]
 	return http.Header{}, notify(testHMAC, note{psp: id, original: charge.ID, account: testAccount, reference: "op-op1",
 		code: code, success: "true", money: money, at: at})
+}
+
+func (f *fake) ActionRefusal(id string, kind provider.OperationKind, operation string, charge provider.Object, money provider.Money, at time.Time) (http.Header, []byte) {
+	code := map[provider.OperationKind]string{provider.OpCapture: "CAPTURE", provider.OpVoid: "CANCELLATION"}[kind]
+	return http.Header{}, notify(testHMAC, note{psp: id, original: charge.ID, account: testAccount, reference: "op-" + operation,
+		code: code, success: "false", reason: "Transaction hasn't been authorised", money: money, at: at})
 }
 
 // The bytes of a hold, a capture and a cancellation, to the letter.
@@ -103,12 +110,13 @@ func TestEventsOfHolds(t *testing.T) {
 		{"AUTHORISATION", "true", order.PaymentID, true, provider.Succeeded, ""},
 		{"AUTHORISATION", "false", "hold-" + order.PaymentID, true, provider.Failed, "refused"},
 		{"CAPTURE", "true", "op-1", true, provider.Succeeded, ""},
-		{"CAPTURE", "false", "op-1", true, provider.Processing, provider.ReasonAuthorised},
 		{"CAPTURE", "false", "hold-" + order.PaymentID, true, provider.Processing, provider.ReasonAuthorised},
 		{"CAPTURE", "false", order.PaymentID, true, provider.Failed, "capture_refused"},
-		{"CAPTURE_FAILED", "true", "op-1", true, provider.Failed, "capture_failed"},
+		{"CAPTURE", "false", "op-", true, provider.Processing, provider.ReasonAuthorised},
+		{"CAPTURE_FAILED", "true", order.PaymentID, true, provider.Failed, "capture_failed"},
+		{"CAPTURE_FAILED", "false", "op-1", false, "", ""},
 		{"CANCELLATION", "true", "op-1", true, provider.Failed, provider.ReasonVoided},
-		{"CANCELLATION", "false", "op-1", false, "", ""},
+		{"CANCELLATION", "false", order.PaymentID, false, "", ""},
 		{"TECHNICAL_CANCEL", "true", "hold-" + order.PaymentID, true, provider.Failed, provider.ReasonVoided},
 	} {
 		n := about(c.code, c.success)
@@ -141,6 +149,40 @@ func TestEventsOfHolds(t *testing.T) {
 		events, err := a.Parse(notify(testHMAC, n))
 		require.NoError(t, err)
 		require.Equal(t, order.PaymentID, events[0].Object.Child.PaymentID)
+	}
+}
+
+// A capture or cancellation of ours that was refused, or failed later, is told by its own
+// reference: the payment is as it was.
+func TestRefusedCapturesAndCancellations(t *testing.T) {
+	t.Parallel()
+	a := newFake(t).adapter(t)
+	seen := map[string]bool{}
+	for _, c := range []struct {
+		code, success string
+		kind          provider.ObjectKind
+		reason        string
+	}{
+		{"CAPTURE", "false", provider.ObjectCapture, "capture_refused"},
+		{"CAPTURE_FAILED", "true", provider.ObjectCapture, "capture_failed"},
+		{"CANCELLATION", "false", provider.ObjectVoid, "cancellation_refused"},
+		{"TECHNICAL_CANCEL", "false", provider.ObjectVoid, "cancellation_refused"},
+	} {
+		n := about(c.code, c.success)
+		n.psp, n.original, n.reference, n.reason = "MOD1", "PSP1", "op-"+giveBack.OperationID, "Insufficient balance on payment"
+		events, err := a.Parse(notify(testHMAC, n))
+		require.NoError(t, err)
+		require.True(t, events[0].Interesting, "%+v", c)
+		require.False(t, seen[events[0].Key], "each is an event of its own")
+		seen[events[0].Key] = true
+		o := events[0].Object
+		require.Equal(t, c.kind, o.Kind)
+		require.Equal(t, "MOD1", o.ID, "its own id: a charge may have several")
+		require.Equal(t, giveBack.OperationID, o.Reference)
+		require.Equal(t, provider.Failed, o.Outcome)
+		require.Equal(t, c.reason, o.Reason)
+		require.Equal(t, "Insufficient balance on payment", o.Message)
+		require.Equal(t, provider.Child{ChargeID: "PSP1"}, o.Child, "the charge says nothing here")
 	}
 }
 

@@ -28,6 +28,7 @@ func TestConformance(t *testing.T) {
 			providertest.Run(t, providertest.Harness{
 				Money: m, Refundable: m.Amount / 10, RefundsLater: true,
 				ActionsLater: []provider.OperationKind{provider.OpCapture, provider.OpVoid},
+				Refusals:     []provider.OperationKind{provider.OpCapture, provider.OpVoid},
 				Secrets:      []string{testKey, testHMAC},
 				Refused: []provider.Money{
 					{Amount: 150, Currency: "IDR"}, // sent without decimals

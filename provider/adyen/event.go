@@ -106,6 +106,9 @@ func (it item) modification() (provider.Object, bool) {
 	if it.Original == "" {
 		return provider.Object{}, false
 	}
+	if o, ours := it.refused(); ours {
+		return o, true
+	}
 	o := it.base(it.Original)
 	switch it.Code {
 	case "CAPTURE":
@@ -128,6 +131,30 @@ func (it item) modification() (provider.Object, bool) {
 		return provider.Object{}, false // nothing was done
 	}
 	return it.sound(o), true
+}
+
+// refused is an event that a capture or void of ours was refused, or failed later: one about
+// that operation, which leaves its payment as it was.
+func (it item) refused() (provider.Object, bool) {
+	id, ours := strings.CutPrefix(it.Reference, operationPrefix)
+	if !ours || id == "" {
+		return provider.Object{}, false
+	}
+	kind, reason := provider.ObjectCapture, ""
+	switch {
+	case it.Code == "CAPTURE" && !it.ok():
+		reason = "capture_refused"
+	case it.Code == "CAPTURE_FAILED" && it.ok(): // by the bank, perhaps days after the capture was said to be done
+		reason = "capture_failed"
+	case (it.Code == "CANCELLATION" || it.Code == "TECHNICAL_CANCEL") && !it.ok():
+		kind, reason = provider.ObjectVoid, "cancellation_refused"
+	default:
+		return provider.Object{}, false
+	}
+	o := it.base(it.PSP)
+	o.Kind, o.Reference, o.Child.ChargeID = kind, id, it.Original
+	o.Outcome, o.Reason, o.Message = provider.Failed, reason, message(it.Reason)
+	return o, true
 }
 
 // manual reports whether an event about a capture is about one that was asked for by hand:

@@ -31,6 +31,7 @@ func FuzzNotification(f *testing.F) {
 	f.Add([]byte(strings.ReplaceAll(string(notify(testHMAC, about("AUTHORISATION", "true"), about("CAPTURE", "false"))), order.PaymentID, "hold-"+order.PaymentID)))
 	f.Add([]byte(`{"live":true,"notificationItems":[{"NotificationRequestItem":{"pspReference":"a","eventCode":"b","success":true,"amount":null}}]}`))
 	f.Add([]byte(`{"notificationItems":[{"NotificationRequestItem":{"pspReference":"a","eventCode":"b","success":"true","additionalData":{"hmacSignature":"ipnxGCaUZ4l8TUW75a71/ghd2Fe5ffvX0pV4TLTntIc="}}}]}`))
+	f.Add([]byte(strings.ReplaceAll(string(notify(testHMAC, about("CAPTURE", "false"), about("CAPTURE_FAILED", "true"), about("CANCELLATION", "false"))), order.PaymentID, "op-"+order.PaymentID)))
 	a := fuzzed(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		events, err := a.Parse(raw)
@@ -45,6 +46,10 @@ func FuzzNotification(f *testing.F) {
 			if e.Interesting {
 				require.NotEmpty(t, e.Object.ID)
 				require.False(t, bytes.Contains(e.Object.Raw, []byte(`additionalData"`)) && bytes.Contains(e.Object.Raw, []byte("hmacSignature")))
+			}
+			if e.Object.Kind == provider.ObjectCapture || e.Object.Kind == provider.ObjectVoid {
+				require.Equal(t, provider.Failed, e.Object.Outcome)
+				require.NotEmpty(t, e.Object.Reference)
 			}
 			require.LessOrEqual(t, e.Object.Money.Amount, provider.MaxAmount*1000)
 			require.GreaterOrEqual(t, e.Object.Money.Amount, int64(0))

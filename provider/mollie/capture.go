@@ -73,7 +73,8 @@ func (a *Adapter) readCaptured(ex provider.Exchange, c provider.OperationCall) p
 }
 
 // captured converts a capture to the engine's vocabulary. The charge shows in one that
-// succeeded; one that failed took nothing, and what is held stays held.
+// succeeded; one that failed took nothing, and what is held stays held. That one has its own
+// id: a charge can have several.
 func (r part) captured(raw []byte, chargeID string) provider.Object {
 	m := r.metadata()
 	o := provider.Object{
@@ -86,7 +87,7 @@ func (r part) captured(raw []byte, chargeID string) provider.Object {
 	}
 	switch o.Outcome {
 	case provider.Failed:
-		o.Reason = r.Status
+		o.ID, o.Reason = r.ID, "capture_failed"
 	case provider.Succeeded:
 		charge := r.charge(raw, chargeID)
 		o.Child.Charge = &charge
@@ -175,8 +176,8 @@ func (l *lookup) action(q provider.OperationQuery) provider.LookedUp {
 	return found
 }
 
-// captureOf finds our capture among those of a payment, unless it failed. said: there was
-// a list, and all of it could be read.
+// captureOf finds our capture among those of a payment; one that failed only where there is
+// no other one of ours. said: there was a list, and all of it could be read.
 func (p payment) captureOf(q provider.OperationQuery) (o *provider.Object, said bool) {
 	if p.Embedded.Captures == nil {
 		return nil, false
@@ -186,17 +187,19 @@ func (p payment) captureOf(q provider.OperationQuery) (o *provider.Object, said 
 		if err != nil {
 			return nil, false
 		}
-		if id := r.metadata().OperationID; id == "" || !strings.EqualFold(id, q.OperationID) || r.Status == "failed" {
+		if id := r.metadata().OperationID; id == "" || !strings.EqualFold(id, q.OperationID) {
 			continue
 		}
-		made := r.captured(raw, p.ID)
-		return &made, true
+		if made := r.captured(raw, p.ID); o == nil || o.Outcome == provider.Failed {
+			o = &made
+		}
 	}
-	return nil, true
+	return o, true
 }
 
 // captureEvent reads an event about a capture: one that succeeded says what its charge
-// took. One that failed took nothing, and the charge is as it was.
+// took. One that failed took nothing, and the charge is as it was: if it was one of ours, it
+// is an event about that operation.
 func (a *Adapter) captureEvent(out provider.Event, e event, word string) ([]provider.Event, error) {
 	r, err := decodePart(e.Embedded.Entity, "capture")
 	if err != nil {
@@ -205,11 +208,18 @@ func (a *Adapter) captureEvent(out provider.Event, e event, word string) ([]prov
 	if r.ID == "" || r.PaymentID == "" || e.EntityID != "" && e.EntityID != r.ID {
 		return nil, errPayment
 	}
-	if word != "succeeded" || !a.ownMode(r.Mode) {
+	switch ours := r.metadata().OperationID != ""; {
+	case !a.ownMode(r.Mode):
+		return []provider.Event{out}, nil
+	case word == "succeeded":
+		out.Object = r.charge(e.Embedded.Entity, r.PaymentID)
+	case word == "failed" && ours:
+		out.Object = r.captured(e.Embedded.Entity, r.PaymentID)
+		out.Object.ID, out.Object.Child.Charge = r.ID, nil
+	default:
 		return []provider.Event{out}, nil
 	}
-	out.Interesting, out.Object = true, r.charge(e.Embedded.Entity, r.PaymentID)
-	if r.Status != word {
+	if out.Interesting = true; r.Status != word {
 		out.Object.Outcome = ""
 	}
 	return []provider.Event{out}, nil

@@ -153,7 +153,9 @@ func TestCapturesUnderWay(t *testing.T) {
 		"none":              {held(list()), provider.LookupAbsent, ""},
 		"no list":           {held(nil), provider.LookupNoAnswer, ""},
 		"another's":         {held(list(one("op2", "pending"))), provider.LookupAbsent, ""},
-		"failed":            {held(list(one("op1", "failed"))), provider.LookupAbsent, ""},
+		"failed":            {held(list(one("op1", "failed"))), provider.LookupFound, provider.Failed},
+		"another's failed":  {held(list(one("op2", "failed"))), provider.LookupAbsent, ""},
+		"failed, and again": {held(list(one("op1", "pending"), one("op1", "failed"))), provider.LookupFound, provider.Processing},
 		"pending":           {held(list(one("op1", "failed"), one("op1", "pending"))), provider.LookupFound, provider.Processing},
 		"ahead of its time": {held(list(one("op1", "succeeded"))), provider.LookupFound, provider.Succeeded},
 		"cannot be read":    {held(list(map[string]any{"amount": 1})), provider.LookupNoAnswer, ""},
@@ -192,7 +194,24 @@ func TestEventsOfHolds(t *testing.T) {
 	require.Empty(t, got[0].Object.Outcome, "a contradiction")
 	got, err = parse("capture.failed", "cpt_1", renderedCapture("cpt_1", "op1", "tr_1", "failed", back10))
 	require.NoError(t, err)
-	require.False(t, got[0].Interesting, "the charge is as it was")
+	require.True(t, got[0].Interesting)
+	require.Equal(t, provider.ObjectCapture, got[0].Object.Kind)
+	require.Equal(t, "cpt_1", got[0].Object.ID, "its own id: a charge may have several")
+	require.Equal(t, "op1", got[0].Object.Reference)
+	require.Equal(t, provider.Failed, got[0].Object.Outcome)
+	require.Equal(t, "capture_failed", got[0].Object.Reason)
+	require.Equal(t, provider.Child{ChargeID: "tr_1", PaymentID: "p1"}, got[0].Object.Child, "the charge is as it was")
+	got, err = parse("capture.failed", "cpt_1", renderedCapture("cpt_1", "op1", "tr_1", "succeeded", back10))
+	require.NoError(t, err)
+	require.Equal(t, provider.ObjectCapture, got[0].Object.Kind)
+	require.Empty(t, got[0].Object.Outcome, "a contradiction")
+	require.Nil(t, got[0].Object.Child.Charge)
+	got, err = parse("capture.failed", "cpt_1", renderedCapture("cpt_1", "", "tr_1", "failed", back10))
+	require.NoError(t, err)
+	require.False(t, got[0].Interesting, "made elsewhere: nothing here waits for it")
+	got, err = parse("capture.pending", "cpt_1", renderedCapture("cpt_1", "op1", "tr_1", "pending", back10))
+	require.NoError(t, err)
+	require.False(t, got[0].Interesting)
 	for _, bad := range []any{renderedCapture("cpt_2", "op1", "tr_1", "succeeded", back10), renderedCapture("cpt_1", "op1", "", "succeeded", back10), map[string]any{"amount": 1}, map[string]any{}} {
 		_, err = parse("capture.succeeded", "cpt_1", bad)
 		require.Error(t, err, "%v", bad)

@@ -28,7 +28,8 @@ func TestConformance(t *testing.T) {
 			providertest.Run(t, providertest.Harness{
 				Money: m, Refundable: m.Amount / 10,
 				ActionsLater: []provider.OperationKind{provider.OpVoid}, Chargebacks: true,
-				Secrets: []string{testKey, testSecret},
+				Refusals: []provider.OperationKind{provider.OpCapture},
+				Secrets:  []string{testKey, testSecret},
 				New: func(t *testing.T) (provider.Adapter, providertest.Fake) {
 					t.Helper()
 					f := newFake(t)

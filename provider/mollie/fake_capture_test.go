@@ -72,6 +72,12 @@ func renderedChargeback(o provider.Object, at time.Time) map[string]any {
 	return c
 }
 
+// ActionRefusal renders the event that tells of a capture that failed; of a release there
+// is none.
+func (f *fake) ActionRefusal(id string, _ provider.OperationKind, operation string, charge provider.Object, money provider.Money, at time.Time) (http.Header, []byte) {
+	return signedEvent(id, "capture.failed", "cpt_9", renderedCapture("cpt_9", operation, charge.ID, "failed", money), at)
+}
+
 func renderedCapture(id, operation, payment, status string, m provider.Money) map[string]any {
 	return map[string]any{
 		"resource": "capture", "id": id, "mode": "test", "description": "Capture", "amount": wireAmount(m), "status": status,

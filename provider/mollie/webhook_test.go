@@ -213,6 +213,7 @@ func FuzzEvents(f *testing.F) {
 		string(full), string(bare), `{}`, `null`, `[]`, ``, "id=tr_1", "id=tr_1;id=tr_2", "id=%zz",
 		`{"id":"e","type":"payment.paid","_embedded":{"entity":{"id":"tr_1","status":"paid","amount":{"currency":"EUR","value":"1e3"}}}}`,
 		`{"id":"e","type":"capture.succeeded","_embedded":{"entity":{"id":"cpt_1","status":"succeeded","paymentId":"tr_1","amount":{"currency":"EUR","value":"1.00"}}}}`,
+		`{"id":"e","type":"capture.failed","_embedded":{"entity":{"id":"cpt_1","status":"failed","paymentId":"tr_1","metadata":{"operation_id":"op1"},"amount":{"currency":"EUR","value":"1.00"}}}}`,
 		`{"id":"e","type":"chargeback.reversed","_embedded":{"entity":{"id":"chb_1","paymentId":"tr_1","amount":{"currency":"EUR","value":"1.00"},"reversedAt":"2026-01-02T03:04:05Z"}}}`,
 	} {
 		f.Add([]byte(seed))
@@ -232,6 +233,9 @@ func FuzzEvents(f *testing.F) {
 			}
 			if e.Interesting && (e.Object.ID == "" || !json.Valid(e.Object.Raw)) {
 				t.Fatalf("an event about no payment: %+v", e)
+			}
+			if o := e.Object; o.Kind == provider.ObjectCapture && (o.Reference == "" || o.Outcome == provider.Succeeded || o.Child.Charge != nil) {
+				t.Fatalf("a capture that says more than that it failed: %+v", o)
 			}
 			if o := e.Object; o.Outcome == provider.Succeeded && o.Money.Validate() != nil {
 				t.Fatalf("a success over %+v", o.Money)

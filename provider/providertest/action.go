@@ -34,6 +34,13 @@ type ActionEventFake interface {
 	ActionEvent(id string, kind provider.OperationKind, charge provider.Object, money provider.Money, at time.Time) (http.Header, []byte)
 }
 
+// RefusalFake is what the Fake of an adapter with Refusals is as well.
+type RefusalFake interface {
+	// ActionRefusal renders the event that tells that a capture or void of ours, with
+	// reference operation, of a held charge was refused, or failed later.
+	ActionRefusal(id string, kind provider.OperationKind, operation string, charge provider.Object, money provider.Money, at time.Time) (http.Header, []byte)
+}
+
 // action is an adapter that can capture and void, with a charge that is held.
 type action struct {
 	provider.Adapter
@@ -294,4 +301,26 @@ func testActionEvents(t *testing.T, _ Harness, held func(*testing.T) action) {
 	}
 	require.Equal(t, provider.Succeeded, charge.Outcome)
 	require.Equal(t, a.money, charge.Money, "what was taken, not what was held")
+}
+
+// testActionRefusals: that an acknowledged capture or void was not made is said of that
+// operation, by our own reference. Its charge is held as before, so nothing is said of it.
+func testActionRefusals(t *testing.T, h Harness, held func(*testing.T) action) {
+	a := held(t)
+	if !slices.Contains(h.Refusals, a.kind) {
+		t.Skip("the provider declares no event about a refused " + string(a.kind))
+	}
+	f, ok := a.fake.(RefusalFake)
+	require.True(t, ok, "the fake has to be a RefusalFake")
+	now := time.Now()
+	header, raw := f.ActionRefusal("evt_1", a.kind, "op1", a.charge, a.money, now)
+	require.Equal(t, provider.SignatureValid, a.Verify(header, raw, now).Verdict)
+	o := parsed(t, a.Adapter, raw).Object
+	require.Equal(t, provider.ObjectKind(a.kind), o.Kind)
+	require.Equal(t, "op1", o.Reference)
+	require.Equal(t, a.charge.ID, o.Child.ChargeID)
+	require.NotEqual(t, a.charge.ID, o.ID, "an id of its own: a charge may have several")
+	require.Equal(t, provider.Failed, o.Outcome)
+	require.NotEmpty(t, o.Reason)
+	require.Nil(t, o.Child.Charge)
 }

@@ -99,6 +99,9 @@ type Harness struct {
 	RefundsLater bool
 	// ActionsLater are the captures and voids of which RefundsLater is true.
 	ActionsLater []provider.OperationKind
+	// Refusals are the captures and voids that may be refused, or fail, after they were
+	// acknowledged, and of which an event tells that.
+	Refusals []provider.OperationKind
 	// Chargebacks says that disputes are told as money taken, and perhaps given back: none is
 	// ever lost, and none has a deadline.
 	Chargebacks bool
@@ -150,6 +153,7 @@ func Run(t *testing.T, h Harness) {
 		"ActionLookup":         eachAction(testActionLookup),
 		"ActionLookupNoAnswer": eachAction(testActionLookupNoAnswer),
 		"ActionEvents":         eachAction(testActionEvents),
+		"ActionRefusals":       eachAction(testActionRefusals),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
