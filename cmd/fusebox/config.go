@@ -45,6 +45,9 @@ type config struct {
 
 	FourEyes []string `env:"FUSEBOX_FOUR_EYES" envSeparator:","`
 
+	// ClockOffset makes this process's clock wrong, for tests of what a wrong clock does.
+	ClockOffset time.Duration `env:"FUSEBOX_CLOCK_OFFSET"`
+
 	RedisTimeout time.Duration `env:"FUSEBOX_REDIS_TIMEOUT" envDefault:"50ms"`
 
 	SignIn signInConfig
@@ -359,6 +362,9 @@ func (c config) sinks() []jobs.AlertSink {
 	}
 	return out
 }
+
+// now is this process's clock.
+func (c config) now() time.Time { return time.Now().Add(c.ClockOffset) }
 
 // workerName tells processes apart in attempts and in a circuit's evidence.
 func (c config) workerName() string {

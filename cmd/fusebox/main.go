@@ -35,6 +35,7 @@ func commands() []command {
 		{"provider", "list, or check NAME: reachability, clock, credentials, webhook secret; moves no money", providerCommand},
 		{"bench", "breaker: measured against its floor and its peer, in the same run", benchCommand},
 		{"apikey", "add | list | revoke: keys for API clients", apiKeyCommand},
+		{"chaos", "the whole system under a seeded schedule of faults, then audited; exit 1 on a finding", chaosCommand},
 		{"breaker", "list | probe | reset | open | close | metrics: circuits by hand", breakerCommand},
 	}
 }

@@ -69,7 +69,7 @@ func buildReader(ctx context.Context, cfg config, name string) (*app, error) {
 		return nil, err
 	}
 	a.jobs = enq
-	a.store = store.New(a.pool, store.Options{Enqueuer: enq, Log: a.log, WakeAt: a.wakeAt})
+	a.store = store.New(a.pool, store.Options{Enqueuer: enq, Log: a.log, WakeAt: a.wakeAt, Now: a.cfg.now})
 	return a, nil
 }
 
@@ -127,7 +127,7 @@ func (a *app) connectCircuits(ctx context.Context) error {
 	}
 	a.circuits = breaker.NewRedis(client, breaker.Options{
 		Settings: a.circuitSettings, Names: a.registry.Names(), Worker: a.cfg.workerName(),
-		Timeout: a.cfg.RedisTimeout, Log: a.log,
+		Timeout: a.cfg.RedisTimeout, Log: a.log, Now: a.cfg.now,
 	})
 	return nil
 }
@@ -160,7 +160,7 @@ func (a *app) runner(only []string) (*jobs.Runner, error) {
 		Store: a.store, Registry: a.registry, Providers: a.cfg.providers,
 		Breaker: a.circuits, Events: a.circuits, Circuits: a.circuitSettings, Sinks: a.cfg.sinks(), Only: only,
 		Worker: a.cfg.workerName(), SweepEvery: a.cfg.SweepEvery, UnknownAged: a.cfg.UnknownAged,
-		CallsKept: a.cfg.CallsKept, Log: a.log, At: failpoint,
+		CallsKept: a.cfg.CallsKept, Log: a.log, Now: a.cfg.now, At: failpoint,
 	})
 }
 
@@ -182,7 +182,7 @@ func (a *app) server(demo *web.Demo) (*web.Server, error) {
 		Store: a.store, Breaker: a.circuits, Providers: a.cfg.providers, Registry: a.registry,
 		PublicURL: a.cfg.publicURL(), Version: version, TranslateURL: a.cfg.TranslateURL,
 		TranslateKey: a.cfg.TranslateKey, MetricsToken: a.cfg.MetricsToken, TrustedProxies: proxies,
-		JobPages: pages, FourEyes: a.cfg.fourEyes, Demo: demo, Log: a.log,
+		JobPages: pages, FourEyes: a.cfg.fourEyes, Demo: demo, Log: a.log, Now: a.cfg.now,
 	})
 }
 
