@@ -363,7 +363,7 @@ func (c config) sinks() []jobs.AlertSink {
 	return out
 }
 
-// now is this process's clock.
+// now is the machine's clock.
 func (c config) now() time.Time { return time.Now().Add(c.ClockOffset) }
 
 // workerName tells processes apart in attempts and in a circuit's evidence.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,6 +33,8 @@ type app struct {
 	registry *provider.Registry
 	redis    redis.UniversalClient
 	circuits *breaker.Redis
+	clock    *clock
+	closers  []func() // before the connections
 }
 
 // build connects what every working role shares. name becomes application_name.
@@ -47,6 +50,10 @@ func build(ctx context.Context, cfg config, name string) (*app, error) {
 		a.close()
 		return nil, err
 	}
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var clock sync.WaitGroup
+	clock.Go(func() { a.clock.follow(following, a.pool) })
+	a.closers = append(a.closers, func() { stop(); clock.Wait() })
 	return a, nil
 }
 
@@ -56,6 +63,7 @@ func buildReader(ctx context.Context, cfg config, name string) (*app, error) {
 		return nil, err
 	}
 	a := &app{cfg: cfg, log: newLogger(cfg)}
+	a.clock = newClock(cfg.now, a.log)
 	var err error
 	if a.registry, err = a.guarded().Build(cfg.providers); err != nil {
 		return nil, err
@@ -63,13 +71,14 @@ func buildReader(ctx context.Context, cfg config, name string) (*app, error) {
 	if a.pool, err = a.openPool(ctx, name); err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
+	a.clock.ask(ctx, a.pool)
 	enq, err := jobs.NewEnqueuer(a.pool, a.log)
 	if err != nil {
 		a.close()
 		return nil, err
 	}
 	a.jobs = enq
-	a.store = store.New(a.pool, store.Options{Enqueuer: enq, Log: a.log, WakeAt: a.wakeAt, Now: a.cfg.now})
+	a.store = store.New(a.pool, store.Options{Enqueuer: enq, Log: a.log, WakeAt: a.wakeAt, Now: a.clock.now})
 	return a, nil
 }
 
@@ -127,7 +136,7 @@ func (a *app) connectCircuits(ctx context.Context) error {
 	}
 	a.circuits = breaker.NewRedis(client, breaker.Options{
 		Settings: a.circuitSettings, Names: a.registry.Names(), Worker: a.cfg.workerName(),
-		Timeout: a.cfg.RedisTimeout, Log: a.log, Now: a.cfg.now,
+		Timeout: a.cfg.RedisTimeout, Log: a.log, Now: a.clock.now,
 	})
 	return nil
 }
@@ -160,7 +169,7 @@ func (a *app) runner(only []string) (*jobs.Runner, error) {
 		Store: a.store, Registry: a.registry, Providers: a.cfg.providers,
 		Breaker: a.circuits, Events: a.circuits, Circuits: a.circuitSettings, Sinks: a.cfg.sinks(), Only: only,
 		Worker: a.cfg.workerName(), SweepEvery: a.cfg.SweepEvery, UnknownAged: a.cfg.UnknownAged,
-		CallsKept: a.cfg.CallsKept, Log: a.log, Now: a.cfg.now, At: failpoint,
+		CallsKept: a.cfg.CallsKept, Log: a.log, Now: a.clock.now, At: failpoint,
 	})
 }
 
@@ -182,11 +191,14 @@ func (a *app) server(demo *web.Demo) (*web.Server, error) {
 		Store: a.store, Breaker: a.circuits, Providers: a.cfg.providers, Registry: a.registry,
 		PublicURL: a.cfg.publicURL(), Version: version, TranslateURL: a.cfg.TranslateURL,
 		TranslateKey: a.cfg.TranslateKey, MetricsToken: a.cfg.MetricsToken, TrustedProxies: proxies,
-		JobPages: pages, FourEyes: a.cfg.fourEyes, Demo: demo, Log: a.log, Now: a.cfg.now,
+		JobPages: pages, FourEyes: a.cfg.fourEyes, Demo: demo, Log: a.log, Now: a.clock.now,
 	})
 }
 
 func (a *app) close() {
+	for _, f := range a.closers {
+		f()
+	}
 	if a.redis != nil {
 		if err := a.redis.Close(); err != nil {
 			a.log.Warn("closing Redis", "error", err)

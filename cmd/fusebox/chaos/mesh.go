@@ -25,6 +25,8 @@ type mesh struct {
 }
 
 func newMesh() *mesh {
+	// One toxic writes to a logger of its own, whatever the server's is.
+	zerolog.SetGlobalLevel(zerolog.Disabled)
 	return &mesh{
 		server:  toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()),
 		proxies: map[string]*toxiproxy.Proxy{},
