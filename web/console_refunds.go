@@ -82,7 +82,8 @@ func refundDecidedBy(d store.Dossier, o store.Operation) string {
 // canAskRefund reports whether a provider can be asked about a refund.
 func (s *Server) canAskRefund(o store.Operation) bool {
 	a, ok := s.cfg.Registry.Get(o.Provider)
-	return ok && (a.Capabilities().CanAsk() || o.Status == store.Unknown && a.Capabilities().CanReplay())
+	return ok && (a.Capabilities().CanAsk() ||
+		o.Status == store.Unknown && a.Capabilities().CanReplay() && !replaysOver(o.NeedsReview, o.StatusReason))
 }
 
 // mayAskRefund reports whether asking now makes sense: something may have been sent, and

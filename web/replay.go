@@ -15,14 +15,21 @@ import (
 // ask, or the same key and bytes can go out again.
 func (s *Server) canAsk(p store.Payment) bool {
 	a, ok := s.cfg.Registry.Get(p.Provider)
-	return ok && a.Capabilities().CanAsk() || s.replays(p)
+	return ok && asks(a.Capabilities(), p.ProviderPaymentID) || s.replays(p)
+}
+
+// asks reports whether there is a question to put: by our own reference or key, or by the
+// provider's id once it is known.
+func asks(c provider.Capabilities, theirID string) bool {
+	return c.Has(provider.ByReference) || c.Has(provider.ByKey) || c.Has(provider.ByID) && theirID != ""
 }
 
 // replays reports whether checking a payment means to send its own key and bytes again,
-// which is a money call: it is unknown, and no way of asking comes before that one.
+// which is a money call: it is unknown, no way of asking comes before that one, and another
+// answer than last time can come of it.
 func (s *Server) replays(p store.Payment) bool {
 	a, ok := s.cfg.Registry.Get(p.Provider)
-	if !ok || p.Status != store.Unknown || slices.Contains(p.NeedsReview, store.ReviewKeyExpired) {
+	if !ok || p.Status != store.Unknown || replaysOver(p.NeedsReview, p.StatusReason) {
 		return false
 	}
 	for _, w := range a.Capabilities().Ways {
@@ -34,6 +41,13 @@ func (s *Server) replays(p store.Payment) bool {
 		}
 	}
 	return false
+}
+
+// replaysOver reports that nothing can be learnt from a further replay: the key is past its
+// life, or one was rejected, and what is refused now will be refused again. It says nothing
+// of the first send, so a person has to find out.
+func replaysOver(reviews []string, reason string) bool {
+	return reason == provider.ReasonReplayRejected || slices.Contains(reviews, store.ReviewKeyExpired)
 }
 
 // asReplay puts a confirm page for asking into the words of a replay.
