@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"fusebox/breaker"
+	"fusebox/provider"
 	"fusebox/store"
 )
 
@@ -91,11 +92,19 @@ func (r *Runner) recordCircuit(ctx context.Context, e breaker.Event) error {
 // finds the payment past its time. A long backlog must not hold up the next event, so it
 // goes on beside it, until the process stops.
 func (r *Runner) wake(k breaker.Key) {
-	if r.lanes[k.Name] == nil || (k.Class != classCharge && k.Class != classStatus) {
+	var back func() (int, error)
+	switch {
+	case r.lanes[k.Name] == nil:
 		return // no queue of ours waits for it
+	case k.Class == classCharge, k.Class == classStatus:
+		back = func() (int, error) { return r.cfg.Store.WakeWaiting(r.waking, k.Name, k.Class == classCharge) }
+	case k.Class == provider.ClassToken:
+		back = func() (int, error) { return r.cfg.Store.WakeTokenless(r.waking, k.Name) }
+	default:
+		return
 	}
 	r.background.Go(func() {
-		n, err := r.cfg.Store.WakeWaiting(r.waking, k.Name, k.Class == classCharge)
+		n, err := back()
 		if err != nil && r.waking.Err() == nil {
 			r.cfg.Log.Error("waking what waited for the circuit", "circuit", k.String(), "error", err)
 		}
@@ -132,11 +141,20 @@ func evidenceOf(e breaker.Event) (map[string]any, error) {
 func (r *Runner) compareCircuits(ctx context.Context) error {
 	var errs []error
 	for _, s := range r.cfg.Providers {
-		for _, class := range []string{classCharge, classStatus} {
+		for _, class := range r.classesOf(s.Name) {
 			errs = append(errs, r.compareCircuit(ctx, breaker.Key{Name: s.Name, Class: class}))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// classesOf are the classes of a provider's circuits.
+func (r *Runner) classesOf(name string) []string {
+	classes := []string{classCharge, classStatus}
+	if l := r.lanes[name]; l != nil && l.adapter.Capabilities().TokenCircuit {
+		classes = append(classes, provider.ClassToken)
+	}
+	return classes
 }
 
 func (r *Runner) compareCircuit(ctx context.Context, k breaker.Key) error {

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fusebox/breaker"
+	"fusebox/provider"
+	"fusebox/store"
 )
 
 // stream is an event source in memory; positions are indexes.
@@ -152,4 +154,35 @@ func TestABadWorkerIsNoTransition(t *testing.T) {
 	b.stored(1)
 	require.Equal(t, 1, b.count(`SELECT count(*) FROM alerts WHERE kind = 'bad_worker' AND title LIKE '%w9%'`))
 	require.Equal(t, 0, b.count(`SELECT count(*) FROM alerts WHERE kind = 'circuit_closed'`))
+}
+
+// The circuit of tokens is compared where a provider has one, and when it closes the
+// charges that had none come back.
+func TestTheCircuitOfTokens(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, quick("atlas"), quick("birch"))
+	b.fakes["atlas"].caps.TokenCircuit = true
+	since := time.Now().Add(-time.Minute)
+	for _, name := range []string{"atlas", "birch"} {
+		k := breaker.Key{Name: name, Class: provider.ClassToken}
+		b.circuits.snaps[k] = breaker.Snapshot{Key: k, State: breaker.Open, Epoch: "7", Since: since, Consecutive: 5, OpenReason: "5 failures in a row"}
+	}
+	s := newStream()
+	r := b.start("w1", func(c *Config) { c.Events = s })
+	require.NoError(t, r.compareCircuits(context.Background()))
+	b.stored(1)
+	require.Equal(t, "atlas token open", b.text(`SELECT provider || ' ' || class || ' ' || to_state FROM breaker_events`))
+
+	b.circuits.open("atlas", classCharge, time.Hour) // so that what is woken can be seen
+	due := time.Now().Add(time.Hour)
+	p := b.db.SeedPayment(t, func(p *store.Payment) {
+		p.Status, p.StatusReason, p.NextCheckAt, p.NextCheckWhy = store.Pending, provider.ReasonNoToken, &due, "throttled"
+	})
+	closed := transition("8", breaker.Open, breaker.Closed)
+	closed.Key.Class = provider.ClassToken
+	s.emit(closed)
+	b.eventually("its charge came back, and met the other circuit", func() (bool, string) {
+		now := b.payment(p.ID)
+		return now.NextCheckWhy == whyCircuit, now.NextCheckWhy
+	})
 }

@@ -11,6 +11,10 @@ import (
 // of charges and lookups, which these calls must not move.
 const ClassToken = "token"
 
+// ReasonNoToken is a call that did not go out because the token it carries is not to be had
+// now, whether its circuit is open or its endpoint does not answer.
+const ReasonNoToken = "auth_unavailable"
+
 // Guard asks whether a call may be made now that is neither a charge nor a lookup and that
 // both depend on. It is how an adapter stands before a circuit without knowing one. A
 // refusal is a *HeldBackError; report must be called once and is never nil without an

@@ -9,14 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// wakeOperations brings operations that wait for a circuit forward: the first sends of
+// wakeOperations brings operations that wait for something forward: the first sends of
 // pending ones with sends true, lookups of the others with it false.
-func (s *Store) wakeOperations(ctx context.Context, tx pgx.Tx, providerName string, sends bool, start time.Time, before, limit int) (int, error) {
+func (s *Store) wakeOperations(ctx context.Context, tx pgx.Tx, providerName string, sends bool, what waiting, start time.Time, before, limit int) (int, error) {
 	rows, err := tx.Query(ctx, `
 		UPDATE operations SET next_check_why = $4
-		WHERE id IN (SELECT id FROM operations WHERE provider = $1 AND next_check_why = $2 AND (status = 'pending') = $3
-			AND status IN ('pending', 'processing', 'unknown') ORDER BY id LIMIT $5 FOR UPDATE SKIP LOCKED)
-		RETURNING id`, providerName, whyCircuitOpen, sends, nextWork(sends), limit)
+		WHERE id IN (SELECT id FROM operations WHERE provider = $1 AND next_check_why = ANY($2) AND (status = 'pending') = $3
+			AND status IN ('pending', 'processing', 'unknown') AND $6 IN ('', status_reason) ORDER BY id LIMIT $5 FOR UPDATE SKIP LOCKED)
+		RETURNING id`, providerName, what.whys, sends, nextWork(sends), limit, what.reason)
 	if err != nil {
 		return 0, wrap(err, "wake operations")
 	}

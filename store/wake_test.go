@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"fusebox/provider"
 	"fusebox/store"
 )
 
@@ -31,6 +32,56 @@ func TestWakeWaitingBringsCircuitWaitersForward(t *testing.T) {
 	n, err = w.WakeWaiting(ctx, first.Provider, true)
 	require.NoError(t, err)
 	require.Zero(t, n, "woken once")
+}
+
+// tokenless is a call that did not go out for want of a token.
+func tokenless() provider.Charged {
+	c := notSent()
+	c.Reason, c.Health, c.Next, c.RetryAfter = provider.ReasonNoToken, provider.HealthNeutral, provider.NextSnooze, time.Minute
+	return c
+}
+
+// TestWakeTokenless: what did not go out for want of a token comes back when there is one,
+// charges and operations, and nothing that waits for another reason does.
+func TestWakeTokenless(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	paid := w.paid()
+	held, alsoHeld, dialled, circuit := w.create(), w.create(), w.create(), w.create()
+	for _, p := range []store.Payment{held, alsoHeld} {
+		w.charge(p.ID, tokenless())
+	}
+	w.charge(dialled.ID, notSent())
+	w.charge(circuit.ID, tokenless())
+	later := w.Now().Add(time.Hour)
+	require.NoError(t, w.NoteWaiting(ctx, circuit.ID, later, "circuit_open", ""), "it was turned away by the circuit of charges since")
+	refund := w.send(w.refund(paid, 300).ID, tokenless())
+	before := *w.get(dialled.ID).NextCheckAt
+	require.Equal(t, "throttled", w.get(held.ID).NextCheckWhy)
+
+	n, err := w.WakeTokenProbes(ctx, held.Provider, 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, "charge", w.get(held.ID).NextCheckWhy)
+	require.Equal(t, "throttled", w.get(alsoHeld.ID).NextCheckWhy, "one is enough for a probe")
+
+	n, err = w.WakeTokenless(ctx, held.Provider)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	now := w.get(alsoHeld.ID)
+	require.Equal(t, "charge", now.NextCheckWhy)
+	require.Equal(t, store.Pending, now.Status)
+	require.WithinDuration(t, w.Now(), *now.NextCheckAt, 5*time.Second)
+	require.Equal(t, "charge", w.op(refund.ID).NextCheckWhy)
+	require.True(t, before.Equal(*w.get(dialled.ID).NextCheckAt))
+	require.True(t, later.Equal(*w.get(circuit.ID).NextCheckAt))
+
+	n, err = w.WakeTokenless(ctx, held.Provider)
+	require.NoError(t, err)
+	require.Zero(t, n, "woken once")
+	n, err = w.WakeTokenless(ctx, "birch")
+	require.NoError(t, err)
+	require.Zero(t, n)
 }
 
 // TestWakeWaitingKeepsThePaceItIsGiven: the ramp of the circuit decides who comes back

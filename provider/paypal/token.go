@@ -29,7 +29,7 @@ const (
 const (
 	reasonAuthRefused   = provider.ReasonUnauthorized // PayPal does not take our client id and secret
 	reasonAuthThrottled = provider.ReasonThrottled    // too many tokens asked for
-	reasonAuthDown      = "auth_unavailable"          // no token to be had now
+	reasonAuthDown      = provider.ReasonNoToken      // no token to be had now
 )
 
 // heldFor is how long a refusal of the circuit is repeated without asking again, so that a

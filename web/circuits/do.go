@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"fusebox/breaker"
+	"fusebox/provider"
 	"fusebox/store"
 )
 
@@ -124,15 +125,20 @@ func (o Operations) change(ctx context.Context, r Request) (breaker.Snapshot, er
 func (o Operations) wake(ctx context.Context, r Request, res Result) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakeLimit)
 	defer cancel()
-	charges := r.Key.Class == "charge"
+	all := func() (int, error) { return o.Store.WakeWaiting(ctx, r.Key.Name, r.Key.Class == "charge") }
+	some := func(n int) (int, error) { return o.Store.WakeProbes(ctx, r.Key.Name, r.Key.Class == "charge", n) }
+	if r.Key.Class == provider.ClassToken { // what waits for a token are charges
+		all = func() (int, error) { return o.Store.WakeTokenless(ctx, r.Key.Name) }
+		some = func(n int) (int, error) { return o.Store.WakeTokenProbes(ctx, r.Key.Name, n) }
+	}
 	switch now := res.After; {
 	case now.Mode == breaker.ForcedOpen:
 		return 0, nil
 	case now.State == breaker.Closed, now.Mode == breaker.ForcedClosed, now.Mode == breaker.MetricsOnly:
-		return o.Store.WakeWaiting(ctx, r.Key.Name, charges)
+		return all()
 	case now.State == breaker.HalfOpen && r.Action == ProbeOnce && !res.Repeated:
 		// As many as the circuit needs to decide; the rest would only be refused.
-		return o.Store.WakeProbes(ctx, r.Key.Name, charges, max(now.Settings.Probes, now.Settings.Successes, 1))
+		return some(max(now.Settings.Probes, now.Settings.Successes, 1))
 	}
 	return 0, nil
 }

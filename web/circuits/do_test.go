@@ -115,6 +115,35 @@ func TestLookupsOfTheStatusCircuitAreWoken(t *testing.T) {
 	require.Equal(t, 2, r.jobs.Live(t, "reconcile"))
 }
 
+// The circuit of a provider's tokens: what waits for it are the charges that did not go out
+// without one.
+func TestChargesWithoutATokenAreWoken(t *testing.T) {
+	t.Parallel()
+	for action, woken := range map[circuits.Action]int{circuits.ProbeOnce: 1, circuits.Reset: 3, circuits.ForcedClosed: 3, circuits.ForcedOpen: 0} {
+		t.Run(string(action), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			token := breaker.Key{Name: "atlas", Class: provider.ClassToken}
+			open := r.trip(token)
+			r.waiting(2, store.Pending) // for the circuit of charges
+			r.waiting(2, store.Unknown)
+			due := r.store.Now().Add(time.Hour)
+			for range 3 {
+				r.db.SeedPayment(t, func(p *store.Payment) {
+					p.Status, p.StatusReason, p.NextCheckAt, p.NextCheckWhy = store.Pending, provider.ReasonNoToken, &due, "throttled"
+				})
+			}
+			q := r.request(action, open.Epoch)
+			q.Key = token
+			res, err := r.Do(t.Context(), q)
+			require.NoError(t, err)
+			require.Equal(t, woken, res.Woken)
+			require.Equal(t, woken, r.jobs.Live(t, "charge"))
+			require.Zero(t, r.jobs.Live(t, "reconcile"))
+		})
+	}
+}
+
 func TestOfManyAtOnceOneWins(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
