@@ -89,13 +89,15 @@ func (c *charge) run(ctx context.Context) error {
 // load reads the payment and what was tried before. done: there is nothing to charge.
 func (c *charge) load(ctx context.Context) (done bool, err error) {
 	id := c.job.Args.PaymentID
-	c.payment, err = c.r.cfg.Store.Payment(ctx, id)
+	found, err := c.r.cfg.Store.Chargeable(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return true, c.r.orphan(ctx, kindCharge, c.job.Args.Provider, id, "payment")
 	}
 	if err != nil {
 		return false, fmt.Errorf("jobs: charge: %w", err)
 	}
+	c.payment = found.Payment
+	c.history = history{attempts: found.Attempts, notSent: found.NotSent, key: found.Key, first: found.First, last: found.Last}
 	want := store.Pending
 	if c.job.Args.Recharge {
 		want = store.Unknown
@@ -104,8 +106,7 @@ func (c *charge) load(ctx context.Context) (done bool, err error) {
 		return true, nil
 	}
 	c.replay = c.job.Args.Recharge && c.lane.replays(c.payment)
-	c.history, err = c.r.readHistory(ctx, id)
-	return false, err
+	return false, nil
 }
 
 // freeze renders the request for the first attempt; later ones repeat the stored bytes,
@@ -209,8 +210,11 @@ func (c *charge) send(ctx context.Context, a store.Attempt, permit breaker.Permi
 	return charged
 }
 
-// finish writes the outcome, whatever became of the job's own context, and completes
-// the job in the same transaction unless it comes back itself.
+// finish writes the outcome, whatever became of the job's own context. An outcome that
+// settles the payment and no more is committed together with others; River completes the
+// job after it, and a job that runs once more in between finds the payment settled. Any
+// other outcome has a transaction of its own, which completes the job unless it comes
+// back itself.
 func (c *charge) finish(ctx context.Context, a store.Attempt, charged provider.Charged) error {
 	p := c.plan(charged)
 	if c.replay {
@@ -218,6 +222,11 @@ func (c *charge) finish(ctx context.Context, a store.Attempt, charged provider.C
 	}
 	write, cancel := store.Detached(ctx)
 	defer cancel()
+	if !p.again && !c.job.Args.Recharge && len(c.alerts(a, charged)) == 0 &&
+		c.r.cfg.Store.FinishTogether(write, c.payment.ID, c.finished(a, charged, p), c.called(charged)) {
+		c.r.cfg.At(PointAfterCommit, c.payment.ID.String())
+		return nil
+	}
 	err := c.r.cfg.Store.InTx(write, func(ctx context.Context, tx pgx.Tx) error {
 		return c.write(ctx, tx, a, charged, p)
 	})
@@ -237,15 +246,10 @@ func (c *charge) finish(ctx context.Context, a store.Attempt, charged provider.C
 // wallet inside FinishAttempt, the job's row last.
 func (c *charge) write(ctx context.Context, tx pgx.Tx, a store.Attempt, charged provider.Charged, p plan) error {
 	s := c.r.cfg.Store
-	if _, err := s.FinishAttempt(ctx, tx, store.FinishParams{
-		AttemptID: a.ID, Charged: withoutOwnAlerts(charged), RetryAt: p.retryAt, ReconcileAt: p.reconcileAt,
-		NoStatusAPI: !c.lane.asks() && !c.lane.canReplay(),
-	}); err != nil {
+	if _, err := s.FinishAttempt(ctx, tx, c.finished(a, charged, p)); err != nil {
 		return err
 	}
-	err := c.r.recordCall(ctx, tx, c.lane, classCharge, charged.Health, string(charged.Outcome),
-		charged.Reason, charged.Exchange.Latency(), &c.payment.ID)
-	if err != nil {
+	if err := s.RecordCall(ctx, tx, c.called(charged)); err != nil {
 		return err
 	}
 	for _, alert := range c.alerts(a, charged) {
@@ -257,4 +261,17 @@ func (c *charge) write(ctx context.Context, tx pgx.Tx, a store.Attempt, charged 
 		return nil
 	}
 	return complete(ctx, tx, c.job)
+}
+
+// finished is an attempt's outcome for the books.
+func (c *charge) finished(a store.Attempt, charged provider.Charged, p plan) store.FinishParams {
+	return store.FinishParams{
+		AttemptID: a.ID, Charged: withoutOwnAlerts(charged), RetryAt: p.retryAt, ReconcileAt: p.reconcileAt,
+		NoStatusAPI: !c.lane.asks() && !c.lane.canReplay(),
+	}
+}
+
+// called is the attempt as a call of the provider.
+func (c *charge) called(charged provider.Charged) store.CallOutcome {
+	return c.r.callOutcome(c.lane, classCharge, charged.Health, string(charged.Outcome), charged.Reason, charged.Exchange.Latency(), &c.payment.ID)
 }

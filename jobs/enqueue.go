@@ -42,6 +42,18 @@ func (e *Enqueuer) Charge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, p
 	return e.insert(ctx, tx, chargeArgs{PaymentID: paymentID, Provider: provider}, at)
 }
 
+// Charges implements store.Enqueuer. The payments are new, so no job can be there.
+func (e *Enqueuer) Charges(ctx context.Context, tx pgx.Tx, list []store.ChargeJob) error {
+	params := make([]river.InsertManyParams, len(list))
+	for i, j := range list {
+		params[i].Args = chargeArgs{PaymentID: j.PaymentID, Provider: j.Provider}
+	}
+	if _, err := e.client.InsertManyFastTx(ctx, tx, params); err != nil {
+		return fmt.Errorf("jobs: insert charges: %w", err)
+	}
+	return nil
+}
+
 // Recharge implements store.Enqueuer.
 func (e *Enqueuer) Recharge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string) error {
 	return e.insert(ctx, tx, chargeArgs{PaymentID: paymentID, Provider: provider, Recharge: true}, time.Time{})

@@ -21,7 +21,7 @@ const (
 	defaultWorkers = 8
 	// queueRate is the number of jobs per second one process may start per queue. River
 	// fetches at most once per cooldown, so the cooldown follows from the worker limit.
-	queueRate = 400
+	queueRate = 2000
 	// hardStop is how long a stop waits for outcomes to be written after the calls in
 	// flight were cancelled: store.Detached allows 10 s.
 	hardStop = 12 * time.Second

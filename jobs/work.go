@@ -66,14 +66,18 @@ func complete[A river.JobArgs](ctx context.Context, tx pgx.Tx, job *river.Job[A]
 
 // recordCall stores a provider call in tx, for the provider strip and tuning.
 func (r *Runner) recordCall(ctx context.Context, tx pgx.Tx, l *lane, class string, v provider.Verdict, outcome, reason string, took time.Duration, payment *uuid.UUID) error {
+	return r.cfg.Store.RecordCall(ctx, tx, r.callOutcome(l, class, v, outcome, reason, took, payment))
+}
+
+func (r *Runner) callOutcome(l *lane, class string, v provider.Verdict, outcome, reason string, took time.Duration, payment *uuid.UUID) store.CallOutcome {
 	errClass := reason
 	if v == provider.HealthOK {
 		errClass = ""
 	}
-	return r.cfg.Store.RecordCall(ctx, tx, store.CallOutcome{
+	return store.CallOutcome{
 		At: r.cfg.Now(), Provider: l.settings.Name, Class: class, Verdict: string(v), Outcome: outcome,
 		ErrorClass: errClass, Latency: took, Worker: r.cfg.Worker, PaymentID: payment,
-	})
+	}
 }
 
 // raise stores an alert outside any other change.

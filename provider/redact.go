@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // Redacted stands where a secret or a card number was.
@@ -52,9 +53,59 @@ func storable(s string) string {
 // RedactText masks secrets and card numbers in plain text.
 func RedactText(s string) string {
 	s = storable(s)
-	s = secretText.ReplaceAllString(s, Redacted)
-	return cardLike.ReplaceAllStringFunc(s, maskCard)
+	if mayHoldSecret(s) {
+		s = secretText.ReplaceAllString(s, Redacted)
+	}
+	if mayHoldCard(s) {
+		s = cardLike.ReplaceAllStringFunc(s, maskCard)
+	}
+	return s
 }
+
+// mayHoldSecret reports whether secretText could match: nearly no text can, and looking
+// for its words costs far less than trying the pattern at every place. Outside ASCII the
+// pattern's folding has letters of its own, so such a text is always tried.
+func mayHoldSecret(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return true
+		}
+	}
+	low := strings.ToLower(s)
+	return strings.Contains(low, "k_") || strings.Contains(low, "whsec_") || strings.Contains(low, "eyj") ||
+		strings.Contains(low, "bearer") || strings.Contains(low, "basic")
+}
+
+// mayHoldCard reports whether cardLike could match: 13 digits at least.
+func mayHoldCard(s string) bool {
+	digits := 0
+	for i := range len(s) {
+		if s[i] >= '0' && s[i] <= '9' {
+			digits++
+		}
+	}
+	return digits >= 13
+}
+
+// isSecretName reports whether the value of a JSON member of this name is never stored.
+func isSecretName(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return secretName.MatchString(s)
+		}
+	}
+	low := strings.ToLower(s)
+	for _, word := range secretEndings {
+		if strings.HasSuffix(low, word) {
+			return secretName.MatchString(s)
+		}
+	}
+	return false
+}
+
+// secretEndings are how every name that secretName matches ends, in lower case.
+var secretEndings = []string{"password", "passwd", "secret", "token", "authorization", "key", "cvc", "cvc2", "cvv", "cvv2",
+	"csc", "code", "number", "pan", "pin"}
 
 // RedactRaw is Redact for Object.Raw: always one valid JSON value, capped.
 func RedactRaw(raw []byte) []byte {
@@ -170,7 +221,7 @@ func (r *jsonRedactor) container(open json.Delim, secret bool, depth int) error 
 				return err
 			}
 			s, _ := name.(string)
-			hide = hide || secretName.MatchString(s)
+			hide = hide || isSecretName(s)
 			r.write(RedactText(s))
 			r.out.WriteByte(':')
 		}

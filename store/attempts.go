@@ -42,6 +42,9 @@ type BeginParams struct {
 // ErrInFlight, ErrMaybeSent, ErrKeyExpired, ErrBytesChanged, ErrPaused, ErrNotFound.
 // With ErrMaybeSent and ErrKeyExpired what they found out is committed.
 func (s *Store) BeginAttempt(ctx context.Context, p BeginParams) (Attempt, Payment, error) {
+	if b, did := s.begins.do(ctx, p); did {
+		return b.attempt, b.payment, nil
+	}
 	var a Attempt
 	var pay Payment
 	var refusal error
@@ -182,47 +185,34 @@ func sameBytes(pr prior, body []byte) bool {
 
 // mark inserts the attempt: from its commit on the payment counts as maybe sent.
 func (s *Store) mark(ctx context.Context, tx pgx.Tx, pay Payment, pr prior, p BeginParams) (Attempt, Payment, error) {
-	a, err := s.insertAttempt(ctx, tx, pr, Attempt{PaymentID: pay.ID, Operation: operationCharge, OperationKey: operationKey(pay.ID, operationCharge),
-		Request: p.Body, Worker: p.Worker}, p.KeyLife, p.Deadline)
+	a, err := s.insertAttempt(ctx, tx, pr, chargeAttempt(pay.ID, p), p.KeyLife, p.Deadline)
 	if err != nil {
 		return Attempt{}, Payment{}, err
 	}
-	pay, _, err = s.apply(ctx, tx, pay, change{
+	pay, _, err = s.apply(ctx, tx, pay, s.markChange(a, p))
+	return a, pay, err
+}
+
+// markChange is what an attempt's mark does to its payment.
+func (s *Store) markChange(a Attempt, p BeginParams) change {
+	return change{
 		next: next{at: a.Deadline, why: whyInFlight},
 		kind: attemptKind(p.Recharge || p.Replay), source: "job", by: System("charge"), attemptID: &a.ID,
 		detail: map[string]any{"seq": a.Seq, "operation_key": a.OperationKey, "worker": a.Worker, "recharge": p.Recharge},
 		// A resend starts the count of absences again: only answers after it count.
 		set: func(q *Payment) { q.AbsentLookups = 0 },
-	})
-	return a, pay, err
+	}
 }
 
-// insertAttempt inserts the next attempt of an operation: with the bytes frozen at the
-// first, else with a's.
+// insertAttempt inserts the next attempt of an operation.
 func (s *Store) insertAttempt(ctx context.Context, tx pgx.Tx, pr prior, a Attempt, keyLife, deadline time.Duration) (Attempt, error) {
-	id, err := uuid.NewV7()
+	a, err := s.nextAttempt(pr, a, keyLife, deadline)
 	if err != nil {
 		return Attempt{}, err
 	}
-	now := s.Now()
-	a.ID, a.Seq, a.Worker = id, pr.seq+1, clean(a.Worker)
-	a.MarkedAt, a.FirstSentAt, a.ReplayUntil, a.Deadline = now, pr.firstSent, pr.replayUntil, now.Add(deadline)
-	if pr.request != nil {
-		a.Request = pr.request
-	}
-	if a.FirstSentAt.IsZero() {
-		a.FirstSentAt, a.ReplayUntil = now, now.Add(keyLife)
-	}
-	hash := sha256.Sum256(a.Request)
-	_, err = tx.Exec(ctx, `INSERT INTO attempts (id, payment_id, operation, seq, operation_key, request, request_hash, worker,
-			marked_at, first_sent_at, replay_until, deadline)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		a.ID, a.PaymentID, a.Operation, a.Seq, a.OperationKey, a.Request, hash[:], a.Worker,
-		a.MarkedAt, a.FirstSentAt, a.ReplayUntil, a.Deadline)
-	if err != nil {
-		return Attempt{}, wrap(err, "insert attempt")
-	}
-	return a, nil
+	var b pgx.Batch
+	queueAttempts(&b, []Attempt{a})
+	return a, wrap(tx.SendBatch(ctx, &b).Close(), "insert attempt")
 }
 
 // abandon closes an attempt that passed its deadline without an outcome: its bytes may

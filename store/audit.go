@@ -17,9 +17,31 @@ func (s *Store) Audit(ctx context.Context, tx pgx.Tx, by Actor, action, target, 
 }
 
 func queueAudit(b *pgx.Batch, at time.Time, by Actor, action, target, reason string, before, after map[string]any) {
+	queueAudits(b, []auditRow{{at, by, action, target, reason, before, after}})
+}
+
+// auditRow is a row of the audit log before it is stored.
+type auditRow struct {
+	at                     time.Time
+	by                     Actor
+	action, target, reason string
+	before, after          map[string]any
+}
+
+func queueAudits(b *pgx.Batch, list []auditRow) {
+	var a struct {
+		at                                     []time.Time
+		actor, action, target, reason, request []string
+		before, after                          []map[string]any
+	}
+	for _, r := range list {
+		a.at, a.actor, a.action = append(a.at, r.at), append(a.actor, r.by.String()), append(a.action, r.action)
+		a.target, a.reason, a.request = append(a.target, r.target), append(a.reason, clean(r.reason)), append(a.request, clean(r.by.RequestID))
+		a.before, a.after = append(a.before, cleanMap(r.before)), append(a.after, cleanMap(r.after))
+	}
 	b.Queue(`INSERT INTO audit_log (at, actor, action, target, before, after, reason, request_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		at, by.String(), action, target, cleanMap(before), cleanMap(after), clean(reason), clean(by.RequestID))
+		SELECT * FROM unnest($1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::text[], $8::text[])`,
+		a.at, a.actor, a.action, a.target, a.before, a.after, a.reason, a.request)
 }
 
 // ClaimAction records a one-time action id in tx. first is false on a repeat, with the

@@ -26,14 +26,30 @@ func (s *Store) RecordCall(ctx context.Context, tx pgx.Tx, c CallOutcome) error 
 	if tx == nil {
 		return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.RecordCall(ctx, tx, c) })
 	}
-	if c.At.IsZero() {
-		c.At = s.Now()
-	}
-	_, err := tx.Exec(ctx, `INSERT INTO call_outcomes (at, provider, class, verdict, outcome, error_class, latency_us, worker, payment_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		c.At, c.Provider, c.Class, c.Verdict, c.Outcome, clean(c.ErrorClass), max(c.Latency.Microseconds(), 0), c.Worker, c.PaymentID)
-	if err != nil {
+	var b pgx.Batch
+	s.queueCalls(&b, []CallOutcome{c})
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return wrap(err, "record call")
 	}
 	return Notify(ctx, tx, TopicProviders)
+}
+
+func (s *Store) queueCalls(b *pgx.Batch, list []CallOutcome) {
+	var c struct {
+		at                                               []time.Time
+		provider, class, verdict, outcome, error, worker []string
+		latency                                          []int64
+		payment                                          []*uuid.UUID
+	}
+	for _, o := range list {
+		if o.At.IsZero() {
+			o.At = s.Now()
+		}
+		c.at, c.provider, c.class = append(c.at, o.At), append(c.provider, o.Provider), append(c.class, o.Class)
+		c.verdict, c.outcome, c.error = append(c.verdict, o.Verdict), append(c.outcome, o.Outcome), append(c.error, clean(o.ErrorClass))
+		c.latency, c.worker, c.payment = append(c.latency, max(o.Latency.Microseconds(), 0)), append(c.worker, o.Worker), append(c.payment, o.PaymentID)
+	}
+	b.Queue(`INSERT INTO call_outcomes (at, provider, class, verdict, outcome, error_class, latency_us, worker, payment_id)
+		SELECT * FROM unnest($1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::uuid[])`,
+		c.at, c.provider, c.class, c.verdict, c.outcome, c.error, c.latency, c.worker, c.payment)
 }

@@ -5,25 +5,27 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
 // CreatePayment inserts the payment, its created event and its charge job in one
-// transaction. The key decides first: with the same content it returns the stored
-// payment (Replayed), whatever else would refuse a new one. Errors: ErrKeyReused,
-// *OrderBusyError, ErrWalletNotFound, ErrWalletCurrency; after any of them nothing
-// is stored.
+// transaction, shared with others that come at the same time. The key decides first:
+// with the same content it returns the stored payment (Replayed), whatever else would
+// refuse a new one. Errors: ErrKeyReused, *OrderBusyError, ErrWalletNotFound,
+// ErrWalletCurrency; after any of them nothing is stored.
 func (s *Store) CreatePayment(ctx context.Context, n NewPayment, by Actor) (Created, error) {
-	hash, err := n.hash()
+	c, err := newCreating(n, by)
 	if err != nil {
 		return Created{}, err
 	}
+	if p, did := s.creates.do(ctx, c); did {
+		return Created{Payment: p}, nil
+	}
 	var out Created
 	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		out, err = s.create(ctx, tx, n, hash, by)
+		out, err = s.create(ctx, tx, c)
 		return err
 	})
 	if err != nil {
@@ -32,20 +34,42 @@ func (s *Store) CreatePayment(ctx context.Context, n NewPayment, by Actor) (Crea
 	return out, nil
 }
 
-func (s *Store) create(ctx context.Context, tx pgx.Tx, n NewPayment, hash []byte, by Actor) (Created, error) {
+// creating is a payment on its way in.
+type creating struct {
+	NewPayment
+	id   uuid.UUID
+	hash []byte
+	by   Actor
+}
+
+func newCreating(n NewPayment, by Actor) (c creating, err error) {
+	c = creating{NewPayment: n, by: by}
+	if c.hash, err = n.hash(); err != nil {
+		return c, err
+	}
+	if c.Metadata == nil {
+		c.Metadata = map[string]string{}
+	}
+	c.id, err = uuid.NewV7()
+	return c, err
+}
+
+// create is one payment in a transaction of its own, which finds out what is in the way.
+func (s *Store) create(ctx context.Context, tx pgx.Tx, c creating) (Created, error) {
 	// Payments of one order are created one after another, or two at once would both
 	// see no other one open. Every statement after this sees what the one before committed.
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('order:' || $1, 0))`, n.OrderRef); err != nil {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('order:' || $1, 0))`, c.OrderRef); err != nil {
 		return Created{}, wrap(err, "lock order")
 	}
-	p, err := s.insertPayment(ctx, tx, n, hash)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return replay(ctx, tx, n, hash)
-	}
+	made, err := s.insertPayments(ctx, tx, []creating{c}, false)
 	if err != nil {
-		return Created{}, wrap(err, "insert payment")
+		return Created{}, err
 	}
-	if !n.AllowConcurrent {
+	if len(made) == 0 {
+		return replay(ctx, tx, c.NewPayment, c.hash)
+	}
+	p := made[0]
+	if !c.AllowConcurrent {
 		if err := orderBusy(ctx, tx, p); err != nil {
 			return Created{}, err
 		}
@@ -53,36 +77,133 @@ func (s *Store) create(ctx context.Context, tx pgx.Tx, n NewPayment, hash []byte
 	if err := checkWallet(ctx, tx, p); err != nil {
 		return Created{}, err
 	}
-	var b pgx.Batch
-	queueEvent(&b, TimelineEvent{PaymentID: p.ID, At: p.CreatedAt, Kind: "created", Source: "api", Actor: by.String(), ToStatus: Pending})
-	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
-		return Created{}, wrap(err, "record created")
-	}
-	if err := Notify(ctx, tx, TopicPayments); err != nil {
-		return Created{}, err
-	}
-	return Created{Payment: p}, s.enqueuer().Charge(ctx, tx, p.ID, p.Provider, time.Time{})
+	return Created{Payment: p}, s.begun(ctx, tx, made, []creating{c})
 }
 
-// insertPayment returns pgx.ErrNoRows when the key is known. Never SELECT first: two
-// at once would both find nothing. ON CONFLICT waits for the other one's commit.
-func (s *Store) insertPayment(ctx context.Context, tx pgx.Tx, n NewPayment, hash []byte) (Payment, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return Payment{}, err
+// createTogether makes those payments that nothing is in the way of: the first of each
+// order and key here, whose order no other transaction works on and has no open payment,
+// whose key is new and whose wallet fits.
+func (s *Store) createTogether(ctx context.Context, list []creating) (out []Payment, did []bool, err error) {
+	out, did = make([]Payment, len(list)), make([]bool, len(list))
+	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		clear(did)
+		free, err := lockOrders(ctx, tx, list)
+		if err != nil {
+			return err
+		}
+		var first []creating
+		at := map[uuid.UUID]int{}
+		keys := map[[2]string]bool{}
+		for i, c := range list {
+			key := [2]string{c.ClientID, c.IdempotencyKey}
+			if !free[c.OrderRef] || keys[key] {
+				continue
+			}
+			delete(free, c.OrderRef)
+			keys[key], at[c.id] = true, i
+			first = append(first, c)
+		}
+		if len(first) == 0 {
+			return nil
+		}
+		made, err := s.insertPayments(ctx, tx, first, true)
+		if err != nil || len(made) == 0 {
+			return err
+		}
+		for _, p := range made {
+			out[at[p.ID]], did[at[p.ID]] = p, true
+		}
+		return s.begun(ctx, tx, made, first)
+	})
+	return out, did, err
+}
+
+// lockOrders returns the orders that are locked now. One that another transaction works
+// on is left to it: nobody else waits for that.
+func lockOrders(ctx context.Context, tx pgx.Tx, list []creating) (map[string]bool, error) {
+	orders := make([]string, len(list))
+	for i, c := range list {
+		orders[i] = c.OrderRef
 	}
-	if n.Metadata == nil {
-		n.Metadata = map[string]string{}
+	var b pgx.Batch
+	byIndex(&b)
+	free := map[string]bool{}
+	b.Queue(`SELECT o FROM unnest($1::text[]) o WHERE pg_try_advisory_xact_lock(hashtextextended('order:' || o, 0))`, orders).Query(func(rows pgx.Rows) error {
+		var o string
+		_, err := pgx.ForEachRow(rows, []any{&o}, func() error { free[o] = true; return nil })
+		return err
+	})
+	return free, wrap(tx.SendBatch(ctx, &b).Close(), "lock orders")
+}
+
+// insertPayments returns the rows it made; the key of one that is missing is known.
+// Never SELECT first: two at once would both find nothing. ON CONFLICT waits for the
+// other one's commit, in the order of the keys, so that no two wait for each other.
+// plain leaves out what create would refuse.
+func (s *Store) insertPayments(ctx context.Context, tx pgx.Tx, list []creating, plain bool) ([]Payment, error) {
+	var c struct {
+		id                                                    []uuid.UUID
+		client, key, order, provider, currency, text, capture []string
+		name, email                                           []string
+		hash                                                  [][]byte
+		amount                                                []int64
+		metadata                                              []map[string]string
+		wallet                                                []*uuid.UUID
+		concurrent                                            []bool
 	}
-	return scanPayment(tx.QueryRow(ctx, `
+	for _, n := range list {
+		c.id, c.hash, c.amount = append(c.id, n.id), append(c.hash, n.hash), append(c.amount, n.Amount)
+		c.client, c.key = append(c.client, n.ClientID), append(c.key, n.IdempotencyKey)
+		c.order, c.provider, c.currency = append(c.order, n.OrderRef), append(c.provider, n.Provider), append(c.currency, n.Currency)
+		c.text, c.name, c.email = append(c.text, n.Description), append(c.name, n.CustomerName), append(c.email, n.CustomerEmail)
+		c.metadata, c.wallet = append(c.metadata, n.Metadata), append(c.wallet, n.WalletID)
+		c.capture, c.concurrent = append(c.capture, n.Capture), append(c.concurrent, n.AllowConcurrent)
+	}
+	rows, err := tx.Query(ctx, `
 		INSERT INTO payments (id, client_id, idempotency_key, request_hash, order_ref, provider, amount, currency,
 			description, customer_name, customer_email, metadata, wallet_id, status, next_check_at, next_check_why,
 			created_at, updated_at, capture)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'pending', $14, $15, $14, $14, coalesce(nullif($16, ''), 'automatic'))
+		SELECT c.id, c.client, c.key, c.hash, c.order_ref, c.provider, c.amount, c.currency,
+			c.description, c.name, c.email, c.metadata, c.wallet, 'pending', $16, $17,
+			$16, $16, coalesce(nullif(c.capture, ''), 'automatic')
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::bigint[], $8::text[],
+			$9::text[], $10::text[], $11::text[], $12::jsonb[], $13::uuid[], $14::text[], $15::boolean[])
+			AS c (id, client, key, hash, order_ref, provider, amount, currency, description, name, email, metadata, wallet, capture, concurrent)
+		WHERE NOT $18 OR
+			(c.concurrent OR (SELECT o.id FROM payments o WHERE o.order_ref = c.order_ref AND `+movingPayment+` LIMIT 1) IS NULL)
+			AND (c.wallet IS NULL OR (SELECT w.currency FROM wallets w WHERE w.id = c.wallet) = c.currency)
+		ORDER BY c.client, c.key
 		ON CONFLICT ON CONSTRAINT payments_idempotency DO NOTHING
 		RETURNING `+paymentColumns,
-		id, n.ClientID, n.IdempotencyKey, hash, n.OrderRef, n.Provider, n.Amount, n.Currency,
-		n.Description, n.CustomerName, n.CustomerEmail, n.Metadata, n.WalletID, s.Now(), whyCharge, n.Capture))
+		c.id, c.client, c.key, c.hash, c.order, c.provider, c.amount, c.currency, c.text, c.name, c.email, c.metadata, c.wallet,
+		c.capture, c.concurrent, s.Now(), whyCharge, plain)
+	if err != nil {
+		return nil, wrap(err, "insert payments")
+	}
+	made, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Payment, error) { return scanPayment(r) })
+	return made, wrap(err, "insert payments")
+}
+
+// begun writes what belongs to new payments: their first event and their charge job.
+func (s *Store) begun(ctx context.Context, tx pgx.Tx, made []Payment, list []creating) error {
+	actors := make(map[uuid.UUID]Actor, len(list))
+	for _, c := range list {
+		actors[c.id] = c.by
+	}
+	events, work := make([]TimelineEvent, len(made)), make([]ChargeJob, len(made))
+	for i, p := range made {
+		events[i] = TimelineEvent{PaymentID: p.ID, At: p.CreatedAt, Kind: "created", Source: "api", Actor: actors[p.ID].String(), ToStatus: Pending}
+		work[i] = ChargeJob{PaymentID: p.ID, Provider: p.Provider}
+	}
+	var b pgx.Batch
+	queueEvents(&b, events)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return wrap(err, "record created")
+	}
+	if err := Notify(ctx, tx, TopicPayments); err != nil {
+		return err
+	}
+	return s.enqueuer().Charges(ctx, tx, work)
 }
 
 // replay answers a known key: the stored payment as it is now, or ErrKeyReused.
@@ -101,14 +222,17 @@ func replay(ctx context.Context, tx pgx.Tx, n NewPayment, hash []byte) (Created,
 	return Created{Payment: p, Replayed: true}, wrap(err, "read payment")
 }
 
+// movingPayment holds of a payment o whose money may be moving. CASE keeps the planner
+// from looking for it by status, which finds far more than the few of one order.
+const movingPayment = `CASE o.status WHEN 'unknown' THEN true WHEN 'processing' THEN true
+	WHEN 'pending' THEN EXISTS (SELECT 1 FROM attempts a WHERE a.payment_id = o.id AND a.outcome IS NULL) ELSE false END`
+
 // orderBusy refuses a second payment for an order while the money of another may be
 // moving: unknown, processing, or pending with an attempt on the wire.
 func orderBusy(ctx context.Context, tx pgx.Tx, p Payment) error {
 	var busy OrderBusyError
 	err := tx.QueryRow(ctx, `
-		SELECT id, status FROM payments o WHERE order_ref = $1 AND id <> $2 AND (status IN ('unknown', 'processing')
-			OR status = 'pending' AND EXISTS (SELECT 1 FROM attempts a WHERE a.payment_id = o.id AND a.outcome IS NULL))
-		ORDER BY id LIMIT 1`, p.OrderRef, p.ID).Scan(&busy.PaymentID, &busy.Status)
+		SELECT id, status FROM payments o WHERE order_ref = $1 AND id <> $2 AND `+movingPayment+` ORDER BY id LIMIT 1`, p.OrderRef, p.ID).Scan(&busy.PaymentID, &busy.Status)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}

@@ -7,15 +7,33 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
 // record writes the timeline event of a change and, when a status or a review reason
 // changed, its audit row, and tells the consoles. One round trip.
 func (s *Store) record(ctx context.Context, tx pgx.Tx, p, q Payment, c change) error {
+	event, audit := s.news(p, q, c)
+	var b pgx.Batch
+	if event != nil {
+		queueEvents(&b, []TimelineEvent{*event})
+	}
+	if audit != nil {
+		queueAudits(&b, []auditRow{*audit})
+	}
+	if b.Len() > 0 {
+		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+			return wrap(err, "record change")
+		}
+	}
+	return Notify(ctx, tx, TopicPayments)
+}
+
+// news is what the timeline and the audit log get to know of a change; nil: nothing.
+func (s *Store) news(p, q Payment, c change) (event *TimelineEvent, audit *auditRow) {
 	added, cleared := difference(q.NeedsReview, p.NeedsReview), difference(p.NeedsReview, q.NeedsReview)
 	meant := q.Status != p.Status || len(added)+len(cleared) > 0
-	var b pgx.Batch
 	if meant || !c.quiet {
 		detail := c.detail
 		if len(added) > 0 {
@@ -24,18 +42,13 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, p, q Payment, c change) e
 		if len(cleared) > 0 {
 			detail = with(detail, "review_cleared", cleared)
 		}
-		queueEvent(&b, TimelineEvent{PaymentID: p.ID, At: s.Now(), Kind: c.kind, Source: c.source, Actor: c.by.String(),
-			FromStatus: p.Status, ToStatus: q.Status, Reason: c.reason, AttemptID: c.attemptID, Evidence: detail})
+		event = &TimelineEvent{PaymentID: p.ID, At: s.Now(), Kind: c.kind, Source: c.source, Actor: c.by.String(),
+			FromStatus: p.Status, ToStatus: q.Status, Reason: c.reason, AttemptID: c.attemptID, Evidence: detail}
 	}
 	if meant {
-		queueAudit(&b, s.Now(), c.by, auditAction(c), "payment:"+p.ID.String(), c.reason, state(p), state(q))
+		audit = &auditRow{s.Now(), c.by, auditAction(c), "payment:" + p.ID.String(), c.reason, state(p), state(q)}
 	}
-	if b.Len() > 0 {
-		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
-			return wrap(err, "record change")
-		}
-	}
-	return Notify(ctx, tx, TopicPayments)
+	return event, audit
 }
 
 func auditAction(c change) string {
@@ -50,10 +63,26 @@ func state(p Payment) map[string]any {
 	return map[string]any{"status": p.Status, "needs_review": p.NeedsReview, "provider_payment_id": p.ProviderPaymentID, "version": p.Version}
 }
 
-func queueEvent(b *pgx.Batch, e TimelineEvent) {
+func queueEvent(b *pgx.Batch, e TimelineEvent) { queueEvents(b, []TimelineEvent{e}) }
+
+// queueEvents appends to the timelines of payments.
+func queueEvents(b *pgx.Batch, list []TimelineEvent) {
+	var e struct {
+		payment                               []uuid.UUID
+		at                                    []time.Time
+		kind, source, actor, from, to, reason []string
+		attempt                               []*uuid.UUID
+		evidence                              []map[string]any
+	}
+	for _, n := range list {
+		e.payment, e.at, e.attempt = append(e.payment, n.PaymentID), append(e.at, n.At), append(e.attempt, n.AttemptID)
+		e.kind, e.source, e.actor = append(e.kind, n.Kind), append(e.source, n.Source), append(e.actor, n.Actor)
+		e.from, e.to, e.reason = append(e.from, string(n.FromStatus)), append(e.to, string(n.ToStatus)), append(e.reason, clean(n.Reason))
+		e.evidence = append(e.evidence, cleanMap(n.Evidence))
+	}
 	b.Queue(`INSERT INTO payment_events (payment_id, at, kind, source, actor, from_status, to_status, reason, attempt_id, evidence)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		e.PaymentID, e.At, e.Kind, e.Source, e.Actor, string(e.FromStatus), string(e.ToStatus), clean(e.Reason), e.AttemptID, cleanMap(e.Evidence))
+		SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::uuid[], $10::jsonb[])`,
+		e.payment, e.at, e.kind, e.source, e.actor, e.from, e.to, e.reason, e.attempt, e.evidence)
 }
 
 // effects are what follows from a change, once each: the wallet's credit is keyed by

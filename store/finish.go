@@ -73,20 +73,41 @@ func lockOpenAttempt(ctx context.Context, tx pgx.Tx, id uuid.UUID) (open bool, e
 
 // closeAttempt keeps the facts of the exchange: what a complaint months later needs.
 func (s *Store) closeAttempt(ctx context.Context, tx pgx.Tx, p FinishParams) error {
-	c, x := p.Charged, p.Charged.Exchange
-	class := ""
-	if c.Outcome != provider.Succeeded && c.Outcome != provider.Processing && c.Outcome != provider.RequiresAction {
-		class = clean(c.Reason)
+	var b pgx.Batch
+	s.queueCloses(&b, []FinishParams{p})
+	return wrap(tx.SendBatch(ctx, &b).Close(), "close attempt")
+}
+
+func (s *Store) queueCloses(b *pgx.Batch, list []FinishParams) {
+	var a struct {
+		id                                                         []uuid.UUID
+		sends, status                                              []int
+		contentType, server, request, url, outcome, class, verdict []string
+		body                                                       [][]byte
+		sent, answered                                             []*time.Time
 	}
-	_, err := tx.Exec(ctx, `
-		UPDATE attempts SET wire_sends = $2, http_status = $3, content_type = $4, server = $5, provider_request_id = $6,
-			final_url = $7, response_body = $8, outcome = $9, error_class = $10, breaker_verdict = $11,
-			first_byte_sent_at = $12, first_byte_at = $13, finished_at = $14
-		WHERE id = $1`,
-		p.AttemptID, x.WireSends, x.Status, clean(x.ContentType), clean(x.Server), clean(x.RequestID),
-		clean(x.URL), x.Body, string(c.Outcome), class, string(c.Health),
-		orNull(x.FirstSentAt.UTC()), orNull(x.FirstByteAt.UTC()), s.Now())
-	return wrap(err, "close attempt")
+	for _, p := range list {
+		c, x := p.Charged, p.Charged.Exchange
+		class := ""
+		if c.Outcome != provider.Succeeded && c.Outcome != provider.Processing && c.Outcome != provider.RequiresAction {
+			class = clean(c.Reason)
+		}
+		a.id, a.sends, a.status = append(a.id, p.AttemptID), append(a.sends, x.WireSends), append(a.status, x.Status)
+		a.contentType, a.server = append(a.contentType, clean(x.ContentType)), append(a.server, clean(x.Server))
+		a.request, a.url, a.body = append(a.request, clean(x.RequestID)), append(a.url, clean(x.URL)), append(a.body, x.Body)
+		a.outcome, a.class, a.verdict = append(a.outcome, string(c.Outcome)), append(a.class, class), append(a.verdict, string(c.Health))
+		a.sent, a.answered = append(a.sent, orNull(x.FirstSentAt.UTC())), append(a.answered, orNull(x.FirstByteAt.UTC()))
+	}
+	exactly(b.Queue(`
+		UPDATE attempts SET wire_sends = v.sends, http_status = v.status, content_type = v.content_type, server = v.server,
+			provider_request_id = v.request, final_url = v.url, response_body = v.body, outcome = v.outcome, error_class = v.class,
+			breaker_verdict = v.verdict, first_byte_sent_at = v.sent, first_byte_at = v.answered, finished_at = $14
+		FROM unnest($1::uuid[], $2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::text[],
+			$10::text[], $11::text[], $12::timestamptz[], $13::timestamptz[])
+			AS v (id, sends, status, content_type, server, request, url, body, outcome, class, verdict, sent, answered)
+		WHERE attempts.id = v.id`,
+		a.id, a.sends, a.status, a.contentType, a.server, a.request, a.url, a.body, a.outcome, a.class, a.verdict, a.sent, a.answered,
+		s.Now()), len(list), "attempts")
 }
 
 // outcome moves the payment as the answer says.

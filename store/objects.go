@@ -48,19 +48,7 @@ func (s *Store) settle(ctx context.Context, tx pgx.Tx, p Payment, f finding) (Pa
 		}
 	}
 	j := judge(objects, p.ProviderPaymentID)
-	c := f.change
-	c.on, c.to, c.proof = f.on, j.to, j.to == Succeeded
-	c.reason, c.message = f.wording(j, p)
-	if j.to == Processing && p.Manual() && p.AuthorisedAmount > 0 {
-		c.reason = provider.ReasonAuthorised
-		if !c.rest.IsZero() {
-			c.next = next{at: c.rest, why: whyAuthorised}
-		}
-	}
-	if changed {
-		// New evidence is judged afresh; without any, what a person cleared stays cleared.
-		c.add, c.drop = append(c.add, j.reviews...), append(c.drop, objectReviews...)
-	}
+	c := f.judged(p, j, changed)
 	if len(foreign) > 0 {
 		c.add = append(c.add, ReviewContradiction)
 		c.detail = with(c.detail, "object_of_another_payment", foreign)
@@ -78,6 +66,25 @@ func (s *Store) settle(ctx context.Context, tx pgx.Tx, p Payment, f finding) (Pa
 		return after, err
 	}
 	return s.reviewRefunds(ctx, tx, after, false, c.source, c.by)
+}
+
+// judged is the change that a judgement of a payment's objects leads to. changed: they
+// said something new.
+func (f finding) judged(p Payment, j judgement, changed bool) change {
+	c := f.change
+	c.on, c.to, c.proof = f.on, j.to, j.to == Succeeded
+	c.reason, c.message = f.wording(j, p)
+	if j.to == Processing && p.Manual() && p.AuthorisedAmount > 0 {
+		c.reason = provider.ReasonAuthorised
+		if !c.rest.IsZero() {
+			c.next = next{at: c.rest, why: whyAuthorised}
+		}
+	}
+	if changed {
+		// New evidence is judged afresh; without any, what a person cleared stays cleared.
+		c.add, c.drop = append(c.add, j.reviews...), append(c.drop, objectReviews...)
+	}
+	return c
 }
 
 // wording finds the reason and the provider's words for the status the judgement

@@ -20,6 +20,8 @@ import (
 type Enqueuer interface {
 	// Charge enqueues the charge job of a payment, to run at at (zero: now).
 	Charge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string, at time.Time) error
+	// Charges enqueues the charge jobs of payments that were made in tx.
+	Charges(ctx context.Context, tx pgx.Tx, list []ChargeJob) error
 	// Recharge enqueues the resend of an unknown payment's own key and bytes after
 	// two counted absences (money-rules §6, on_absent: recharge).
 	Recharge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string) error
@@ -42,6 +44,12 @@ type Enqueuer interface {
 	Bulk(ctx context.Context, tx pgx.Tx, bulkID uuid.UUID, provider string) error
 }
 
+// ChargeJob names a payment to charge.
+type ChargeJob struct {
+	PaymentID uuid.UUID
+	Provider  string
+}
+
 // Store is the handle on the books. It is safe for concurrent use.
 type Store struct {
 	pool *pgxpool.Pool
@@ -51,6 +59,11 @@ type Store struct {
 	bell *bell
 
 	wakeAt func(provider string, charges bool, i int) time.Duration
+
+	creates  together[creating, Payment]
+	begins   together[BeginParams, begunAttempt]
+	finishes together[finishing, struct{}]
+	reads    together[uuid.UUID, Chargeable]
 }
 
 // Options of New. Zero values: real clock, slog.Default. Enqueuer may be nil only
@@ -75,7 +88,9 @@ func New(pool *pgxpool.Pool, o Options) *Store {
 	if o.WakeAt == nil {
 		o.WakeAt = evenly
 	}
-	return &Store{pool: pool, enq: o.Enqueuer, now: o.Now, log: o.Log, wakeAt: o.WakeAt, bell: &bell{pool: pool, log: o.Log}}
+	s := &Store{pool: pool, enq: o.Enqueuer, now: o.Now, log: o.Log, wakeAt: o.WakeAt, bell: &bell{pool: pool, log: o.Log}}
+	s.creates.run, s.begins.run, s.finishes.run, s.reads.run = s.createTogether, s.beginTogether, s.finishTogether, s.readTogether
+	return s
 }
 
 // enqueuer returns the enqueuer. A store made without one only reads: a write that

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -193,6 +194,82 @@ func (s *Store) write(ctx context.Context, tx pgx.Tx, p, q Payment, c change) (P
 		return s.reread(ctx, tx, p.ID, q.Status)
 	}
 	return after, wrap(err, "write payment")
+}
+
+// move is a change to a payment that was computed and is yet to be written.
+type move struct {
+	before, after Payment
+	change        change
+}
+
+// plainly computes a change that may be written together with those of other payments:
+// allowed, with no effect beyond the row, its timeline and its audit row. The caller
+// holds the payment locked.
+func (s *Store) plainly(p Payment, c change) (m move, ok bool) {
+	if c.to == "" {
+		c.to = p.Status
+	}
+	if c.to != p.Status && mayBecome(p.Status, c.to, c.on, c.proof) != nil {
+		return move{}, false
+	}
+	q := s.changed(p, c)
+	settled := q.Status == Succeeded && p.Status != Succeeded
+	if !slices.Equal(q.NeedsReview, p.NeedsReview) || settled && (p.Status == Failed || p.WalletID != nil) {
+		return move{}, false
+	}
+	return move{p, q, c}, true
+}
+
+// queueMoves is apply for many payments: the same steps, a statement each for all of them.
+func (s *Store) queueMoves(b *pgx.Batch, moves []move) {
+	var v struct {
+		id                                                   []uuid.UUID
+		status, reason, evidence, object, message, why, from []string
+		checkAt, unknownSince, settledAt                     []*time.Time
+		lookups, absent                                      []int
+		version                                              []int64
+		unknownSeen                                          []bool
+		updatedAt                                            []time.Time
+	}
+	var events []TimelineEvent
+	var audits []auditRow
+	for _, m := range moves {
+		p, q, c := m.before, m.after, m.change
+		from := []string{string(p.Status)}
+		if q.Status != p.Status {
+			from = sources(q.Status, c.on, c.proof)
+		}
+		v.id, v.status, v.reason = append(v.id, p.ID), append(v.status, string(q.Status)), append(v.reason, clean(q.StatusReason))
+		v.evidence, v.object, v.message = append(v.evidence, q.StatusEvidence), append(v.object, q.ProviderPaymentID), append(v.message, clean(q.ProviderMessage))
+		v.checkAt, v.why, v.from = append(v.checkAt, q.NextCheckAt), append(v.why, q.NextCheckWhy), append(v.from, strings.Join(from, ","))
+		v.lookups, v.absent, v.version = append(v.lookups, q.Lookups), append(v.absent, q.AbsentLookups), append(v.version, q.Version)
+		v.unknownSince, v.unknownSeen = append(v.unknownSince, q.UnknownSince), append(v.unknownSeen, q.UnknownSeen)
+		v.updatedAt, v.settledAt = append(v.updatedAt, q.UpdatedAt), append(v.settledAt, q.SettledAt)
+		event, audit := s.news(p, q, c)
+		if event != nil {
+			events = append(events, *event)
+		}
+		if audit != nil {
+			audits = append(audits, *audit)
+		}
+	}
+	exactly(b.Queue(`
+		UPDATE payments SET status = v.status, status_reason = v.reason, status_evidence = v.evidence,
+			provider_payment_id = nullif(v.object, ''), provider_message = v.message, next_check_at = v.check_at, next_check_why = v.why,
+			lookups = v.lookups, absent_lookups = v.absent, unknown_since = v.unknown_since, unknown_seen = v.unknown_seen,
+			version = v.version, updated_at = v.updated_at, settled_at = v.settled_at
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::text[], $9::int[], $10::int[],
+			$11::timestamptz[], $12::boolean[], $13::bigint[], $14::timestamptz[], $15::timestamptz[], $16::text[])
+			AS v (id, status, reason, evidence, object, message, check_at, why, lookups, absent, unknown_since, unknown_seen, version, updated_at, settled_at, allowed_from)
+		WHERE payments.id = v.id AND payments.status = ANY(string_to_array(v.allowed_from, ','))`,
+		v.id, v.status, v.reason, v.evidence, v.object, v.message, v.checkAt, v.why, v.lookups, v.absent,
+		v.unknownSince, v.unknownSeen, v.version, v.updatedAt, v.settledAt, v.from), len(moves), "payments")
+	if len(events) > 0 {
+		queueEvents(b, events)
+	}
+	if len(audits) > 0 {
+		queueAudits(b, audits)
+	}
 }
 
 // reread explains zero rows.

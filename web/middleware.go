@@ -45,7 +45,7 @@ func (s *Server) useMiddleware() {
 		limitBody,
 		refuseBrokenText,
 		limitTime,
-		middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1024, Skipper: isStream}),
+		middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1024, Skipper: uncompressed}),
 		s.loadSession,
 	)
 }
@@ -59,6 +59,12 @@ func isMachine(c echo.Context) bool {
 
 // isStream reports whether the route is a live stream: no compression, no deadline.
 func isStream(c echo.Context) bool { return strings.HasPrefix(c.Path(), "/live") }
+
+// uncompressed reports whether an answer goes as it is: streams, and the short ones to
+// programs that post, for which the compressor would be set up in vain.
+func uncompressed(c echo.Context) bool {
+	return isStream(c) || c.Request().Method == http.MethodPost && isMachine(c)
+}
 
 // isHTMX reports whether htmx made the request and wants a fragment.
 func isHTMX(c echo.Context) bool {

@@ -129,9 +129,9 @@ func startCharger(ctx context.Context, databaseURL, redisURL string, clients, wo
 	listen := ln.Addr().String()
 	_ = ln.Close() // only its number was wanted
 	ps.env = append(ps.env, "DATABASE_URL="+databaseURL, "REDIS_URL="+redisURL, "FUSEBOX_LISTEN="+listen, "FUSEBOX_LOG_LEVEL=error",
-		"FUSEBOX_PROVIDERS=atlas", "FUSEBOX_REDIS_TIMEOUT=1s", fmt.Sprintf("FUSEBOX_DB_CONNS=%d", clients+8),
+		"FUSEBOX_PROVIDERS=atlas", "FUSEBOX_REDIS_TIMEOUT=1s", fmt.Sprintf("FUSEBOX_DB_CONNS=%d", clients/2),
 		"PROVIDER_ATLAS_BASE_URL="+url, "PROVIDER_ATLAS_API_KEY=bench-key", "PROVIDER_ATLAS_WEBHOOK_SECRETS="+benchSecret,
-		fmt.Sprintf("PROVIDER_ATLAS_CHARGE_WORKERS=%d", clients))
+		fmt.Sprintf("PROVIDER_ATLAS_CHARGE_WORKERS=%d", 4*clients))
 	server, err := ps.start(nil, "serve")
 	if err != nil {
 		return c, err

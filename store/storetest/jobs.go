@@ -45,6 +45,16 @@ func (*Jobs) Charge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, _ strin
 	return put(ctx, tx, "charge", paymentID.String(), at)
 }
 
+// Charges implements store.Enqueuer.
+func (*Jobs) Charges(ctx context.Context, tx pgx.Tx, list []store.ChargeJob) error {
+	for _, j := range list {
+		if err := put(ctx, tx, "charge", j.PaymentID.String(), time.Time{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Recharge implements store.Enqueuer.
 func (*Jobs) Recharge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, _ string) error {
 	return put(ctx, tx, "recharge", paymentID.String(), time.Time{})
