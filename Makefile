@@ -4,6 +4,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 DEMO_FLAGS ?=
+CHAOS_FLAGS ?= --runs 3 --for 3m --seed 1 --report -
 
 .PHONY: help
 help: ## list the targets
@@ -16,6 +17,10 @@ demo: .needs-demo build ## everything on this machine with simulated providers; 
 .PHONY: test
 test: .needs-test assets ## all tests: unit, property, real Postgres and Redis, processes, browser; with -race
 	go test -race -timeout 20m ./...
+
+.PHONY: chaos
+chaos: .needs-chaos build ## the whole system under faults: three seeds, three minutes each, then audited; JSON report
+	bin/fusebox chaos $(CHAOS_FLAGS)
 
 .PHONY: build
 build: assets ## bin/fusebox
@@ -54,8 +59,10 @@ picture: screenshots ## renew the README's picture of the overview
 clean: ## remove what was built
 	rm -rf bin static/dist/* static/node_modules screenshots
 
-.PHONY: .needs-demo .needs-test
+.PHONY: .needs-demo .needs-test .needs-chaos
 .needs-demo:
 	@.ci/setup go postgres npm
+.needs-chaos:
+	@.ci/setup go postgres redis npm
 .needs-test:
 	@.ci/setup go postgres redis chromium npm

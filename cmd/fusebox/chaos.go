@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -20,6 +22,7 @@ func chaosCommand(ctx context.Context, args []string, out io.Writer) (err error)
 	fs.Uint64Var(&o.Seed, "seed", 1, "seed of the schedule: a failing one breaks the same things again")
 	fs.Float64Var(&o.Rate, "rate", 20, "payments per second; wallets, refunds, captures and operators come along")
 	fs.StringVar(&o.Logs, "logs", "", "keep the processes' logs and the providers' ledgers in this directory")
+	runs := fs.Int("runs", 1, "runs one after another, with the seeds that follow")
 	path := fs.String("report", "-", "where the JSON goes; - is standard output")
 	quiet := fs.Bool("quiet", false, "say nothing on standard error")
 	if err := fs.Parse(args); err != nil {
@@ -31,23 +34,37 @@ func chaosCommand(ctx context.Context, args []string, out io.Writer) (err error)
 	if !*quiet {
 		o.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	r, err := chaos.Run(ctx, o)
+	if *runs < 1 || *runs > 100 {
+		return errors.New("--runs: must be from 1 to 100")
+	}
+	all, err := chaos.RunSeries(ctx, o, *runs)
 	if err != nil {
 		return err
 	}
-	if *path != "-" {
-		f, err := os.Create(*path)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }() // written whole by then, or the write says so
-		out = f
-	}
-	if err := r.Write(out); err != nil {
+	if err := writeChaos(all, *path, out); err != nil {
 		return err
 	}
-	if !r.Clean() {
+	if len(all.Findings) > 0 {
 		return errFindings
 	}
 	return nil
+}
+
+// writeChaos prints the report to path, "-" being out: of one run its own, of several
+// their sums and each.
+func writeChaos(all chaos.Series, path string, out io.Writer) error {
+	var report any = all
+	if len(all.Runs) == 1 {
+		report = all.Runs[0]
+	}
+	b, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	if path == "-" {
+		_, err = out.Write(b)
+		return err
+	}
+	return os.WriteFile(path, b, 0o644)
 }

@@ -48,7 +48,7 @@ func (c *clock) hear(asked, database, answered time.Time) bool {
 	if off.Abs() <= clockSlack {
 		off = 0
 	}
-	if (off - had).Abs() <= clockSlack && off != 0 {
+	if (off-had).Abs() <= clockSlack && off != 0 {
 		return true
 	}
 	c.offset.Store(int64(off))

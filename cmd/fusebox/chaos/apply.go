@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // faults carries out the schedule, each fault beside the others, and returns when the
@@ -157,9 +159,9 @@ func (w *world) roll(ctx context.Context) error {
 func (w *world) nextVersion(ctx context.Context) error {
 	w.rolled++
 	for _, statement := range []string{
-		`ALTER TABLE payments ADD COLUMN chaos_%d text NOT NULL DEFAULT ''`,
-		`ALTER TABLE attempts ADD COLUMN chaos_%d bigint`,
-		`CREATE INDEX CONCURRENTLY chaos_payments_%d ON payments (updated_at)`,
+		`ALTER TABLE payments ADD COLUMN IF NOT EXISTS chaos_%d text NOT NULL DEFAULT ''`,
+		`ALTER TABLE attempts ADD COLUMN IF NOT EXISTS chaos_%d bigint`,
+		`CREATE INDEX CONCURRENTLY IF NOT EXISTS chaos_payments_%d ON payments (updated_at)`,
 	} {
 		if err := w.migrates(ctx, fmt.Sprintf(statement, w.rolled)); err != nil {
 			return fmt.Errorf("the next version's migration: %w", err)
@@ -168,25 +170,30 @@ func (w *world) nextVersion(ctx context.Context) error {
 	return nil
 }
 
-// migrates runs one statement, again when it did not get its lock in a second.
-func (w *world) migrates(ctx context.Context, statement string) error {
-	c, err := w.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Release()
-	if !strings.Contains(statement, "CONCURRENTLY") { // which waits for others, and nobody for it
-		if _, err := c.Exec(ctx, `SET lock_timeout = '1s'`); err != nil {
-			return err
-		}
-		defer func() { _, _ = c.Exec(ctx, `RESET lock_timeout`) }()
-	}
+// migrates runs one statement, again when it did not get its lock in a second, or lost
+// its connection.
+func (w *world) migrates(ctx context.Context, statement string) (err error) {
 	for range 20 {
-		if _, err = c.Exec(ctx, statement); err == nil {
+		if err = w.migratesOnce(ctx, statement); err == nil {
 			return nil
 		}
 		pause(ctx, 200*time.Millisecond)
 	}
+	return err
+}
+
+func (w *world) migratesOnce(ctx context.Context, statement string) error {
+	c, err := pgx.Connect(ctx, w.pg.DSN("postgres"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close(ctx) }()
+	if !strings.Contains(statement, "CONCURRENTLY") { // which waits for others, and nobody for it
+		if _, err := c.Exec(ctx, `SET lock_timeout = '1s'`); err != nil {
+			return err
+		}
+	}
+	_, err = c.Exec(ctx, statement)
 	return err
 }
 

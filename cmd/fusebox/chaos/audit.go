@@ -26,6 +26,9 @@ func (w *world) audit(ctx context.Context, t *traffic, r *Report) error {
 		}
 	}
 	var err error
+	if r.JobsDiscarded, err = w.lines(ctx, `SELECT format('%s: %s', kind, count(*)) FROM river_job WHERE state = 'discarded' GROUP BY kind ORDER BY kind`); err != nil {
+		return err
+	}
 	r.Verify, err = w.verify(ctx)
 	return err
 }
@@ -77,7 +80,7 @@ var questions = []question{
 	},
 	{
 		name:  "audit_is_complete",
-		count: `SELECT count(*) FROM audit_log WHERE target LIKE 'payment:%'`,
+		count: `SELECT count(*) FROM payment_events WHERE from_status <> to_status AND from_status <> ''`,
 		broken: `SELECT format('payment %s: %s changes of status, %s in the audit', p.id, coalesce(e.n, 0), coalesce(a.n, 0))
 			FROM payments p
 			LEFT JOIN (SELECT payment_id, count(*) AS n FROM payment_events WHERE from_status <> to_status AND from_status <> '' GROUP BY 1) e ON e.payment_id = p.id

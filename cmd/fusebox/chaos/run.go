@@ -2,9 +2,7 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"runtime"
 	"slices"
@@ -18,6 +16,7 @@ type Report struct {
 	Seed     uint64   `json:"seed"`
 	For      string   `json:"for"`
 	CPUs     int      `json:"cpus"`
+	Replay   string   `json:"replay"`
 	Schedule []Event  `json:"schedule"`
 	Findings []string `json:"findings"`
 
@@ -35,25 +34,58 @@ type Report struct {
 	SecondsToSettle float64        `json:"seconds_to_settle"`
 	Unsettled       []string       `json:"unsettled"`
 	IdleSamples     int            `json:"idle_transaction_samples"`
+	JobsDiscarded   []string       `json:"jobs_discarded"` // kinds of work the queue gave up on; the sweep trusts rows
 
 	Invariants map[string]Check `json:"invariants"`
 	Verify     map[string]any   `json:"verify"`
+}
+
+// Series is several runs, with seeds that follow each other.
+type Series struct {
+	Took       string        `json:"took"`
+	Operations int           `json:"operations"`
+	Faults     int           `json:"faults"`
+	FaultsBy   map[Fault]int `json:"faults_by_kind"`
+	Findings   []string      `json:"findings"`
+	Runs       []Report      `json:"runs"`
+}
+
+// long enough that every fault should have come about once a run.
+const long = 2 * time.Minute
+
+// RunSeries makes runs one after another and goes on after one with findings.
+func RunSeries(ctx context.Context, o Options, runs int) (Series, error) {
+	began := time.Now()
+	all := Series{FaultsBy: map[Fault]int{}, Findings: []string{}}
+	for range runs {
+		r, err := Run(ctx, o)
+		if err != nil {
+			return all, fmt.Errorf("seed %d: %w", o.Seed, err)
+		}
+		all.Runs = append(all.Runs, r)
+		all.Operations += r.Operations
+		all.Faults += r.Faults
+		for f, n := range r.FaultsBy {
+			all.FaultsBy[f] += n
+		}
+		for _, line := range r.Findings {
+			all.Findings = append(all.Findings, fmt.Sprintf("seed %d: %s", o.Seed, line))
+		}
+		o.Seed++
+	}
+	for _, f := range Faults() {
+		if o.For >= long && all.FaultsBy[f] < min(runs, 2) {
+			all.Findings = append(all.Findings, fmt.Sprintf("%s happened %d times", f, all.FaultsBy[f]))
+		}
+	}
+	all.Took = time.Since(began).Round(time.Second).String()
+	return all, nil
 }
 
 // Check is one invariant: over how many rows it was checked, and where it is broken.
 type Check struct {
 	Checked int      `json:"checked"`
 	Broken  []string `json:"broken"`
-}
-
-// Clean reports whether nothing was found.
-func (r Report) Clean() bool { return len(r.Findings) == 0 }
-
-// Write prints the report as JSON.
-func (r Report) Write(out io.Writer) error {
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 // Run starts the system, breaks it by the schedule of the seed, and audits what is left.
@@ -68,7 +100,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	defer w.close()
 	r := Report{
-		Seed: o.Seed, For: o.For.String(), CPUs: runtime.NumCPU(), Schedule: Schedule(o.Seed, o.lead(), o.For),
+		Seed: o.Seed, For: o.For.String(), Replay: fmt.Sprintf("fusebox chaos --for %s --seed %d --rate %g", o.For, o.Seed, o.Rate), CPUs: runtime.NumCPU(), Schedule: Schedule(o.Seed, o.lead(), o.For),
 		FaultsBy: map[Fault]int{}, Unsettled: []string{}, Invariants: map[string]Check{}, Findings: []string{},
 	}
 	t, x := newTraffic(w), newWatch(w)

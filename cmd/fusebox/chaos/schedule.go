@@ -51,6 +51,9 @@ type spec struct {
 	fault    Fault
 	targets  []string
 	min, max time.Duration
+	// early: what a killed worker was doing comes back after the queue's rescue time, so it
+	// is killed in time for that to be seen.
+	early bool
 	// holds names what of the target is taken: two faults on one thing would heal each
 	// other. Empty: the target itself.
 	holds func(target string) []string
@@ -93,7 +96,7 @@ func specs() []spec {
 	return []spec{
 		{fault: KillServe, targets: serves, min: 1 * s, max: 3 * s, holds: theServes},
 		{fault: StopServe, targets: serves, min: 0, max: 1 * s, holds: theServes},
-		{fault: KillWork, targets: works, min: 1 * s, max: 4 * s},
+		{fault: KillWork, targets: works, min: 1 * s, max: 4 * s, early: true},
 		{fault: StopWork, targets: works, min: 0, max: 2 * s},
 		{fault: KillSim, targets: sims, min: 1 * s, max: 3 * s},
 		{fault: StopSim, targets: sims, min: 0, max: 2 * s},
@@ -172,6 +175,12 @@ func Schedule(seed uint64, lead, length time.Duration) []Event {
 		if len(deck) < len(all) {
 			more := slices.Clone(all)
 			r.Shuffle(len(more), func(i, j int) { more[i], more[j] = more[j], more[i] })
+			for i, s := range more { // what has to be early has its turn early
+				if first := len(more) / 3; s.early && i > first {
+					j := r.IntN(first)
+					more[i], more[j] = more[j], more[i]
+				}
+			}
 			deck = append(deck, more...)
 		}
 		e, i, ok := next(r, deck, busy, at, length)
@@ -186,14 +195,18 @@ func Schedule(seed uint64, lead, length time.Duration) []Event {
 	}
 }
 
-// recovery is what a target is left alone for after a fault of it.
-const recovery = 3 * time.Second
+const (
+	// recovery is what a target is left alone for after a fault of it.
+	recovery = 3 * time.Second
+	// rescue is how long the work of a killed process may wait for another one.
+	rescue = 80 * time.Second
+)
 
 // next takes the first fault of the deck that can happen at a time and end before the end.
 func next(r *rand.Rand, deck []spec, busy map[string]time.Duration, at, length time.Duration) (Event, int, bool) {
 	for i, s := range deck {
 		e := Event{At: at.Round(time.Millisecond), Fault: s.fault, For: (s.min + rand64(r, s.max-s.min)).Round(time.Millisecond)}
-		if at+e.For+recovery > length {
+		if at+e.For+recovery > length || (s.early && at > max(length-rescue, length/3)) {
 			continue
 		}
 		for _, t := range r.Perm(len(s.targets)) {

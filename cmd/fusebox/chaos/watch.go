@@ -11,6 +11,9 @@ import (
 // 1.5 s here, so one that is open across a call stands out.
 const idle = time.Second
 
+// every is the pause between two looks.
+const every = 200 * time.Millisecond
+
 // watch looks for transactions that wait for something outside the database. A process
 // that is frozen, or whose wire to Postgres is disturbed, explains one.
 type watch struct {
@@ -45,6 +48,9 @@ var stalls = []Fault{FreezeWork, PostgresRestart, PostgresCut, PostgresLatency, 
 func (x *watch) excused() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if time.Now().Before(x.until["busy"]) {
+		return true
+	}
 	for _, f := range stalls {
 		if x.explained[string(f)] > 0 || time.Now().Before(x.until[string(f)]) {
 			return true
@@ -56,8 +62,17 @@ func (x *watch) excused() bool {
 // run samples until ctx ends.
 func (x *watch) run(ctx context.Context) {
 	suspects := map[string]bool{} // idle in the sample before
-	for pause(ctx, 200*time.Millisecond) {
+	last := time.Now()
+	for pause(ctx, every) {
 		found, err := x.sample(ctx)
+		// A machine that keeps this loop waiting keeps the others waiting too, between two
+		// statements of a transaction.
+		if time.Since(last) > 2*every {
+			x.mu.Lock()
+			x.until["busy"] = time.Now().Add(2 * idle)
+			x.mu.Unlock()
+		}
+		last = time.Now()
 		if err != nil || x.excused() {
 			suspects = map[string]bool{}
 			continue
