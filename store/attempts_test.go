@@ -25,7 +25,8 @@ func TestAttemptCarriesTheOperationsOwnKeyAndBytes(t *testing.T) {
 	require.Equal(t, 1, a.Seq)
 	require.Equal(t, w.Now().Add(keyLife), a.ReplayUntil)
 	require.Equal(t, store.Pending, after.Status)
-	require.Equal(t, a.Deadline, *after.NextCheckAt)
+	require.Equal(t, "in_flight", after.NextCheckWhy)
+	require.Equal(t, w.Now().Add(deadline), a.Deadline)
 
 	w.finish(a, notSent())
 	w.clock.add(time.Minute)

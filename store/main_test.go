@@ -109,9 +109,13 @@ func begin(id uuid.UUID) store.BeginParams {
 // finish writes an attempt's outcome; the lookup is due in a minute.
 func (w *world) finish(a store.Attempt, c provider.Charged) store.Payment {
 	w.t.Helper()
-	var p store.Payment
+	f := store.FinishParams{AttemptID: a.ID, Charged: c, RetryAt: w.Now().Add(10 * time.Second), ReconcileAt: w.Now().Add(time.Minute)}
+	p := w.get(a.PaymentID)
+	if w.FinishTogether(ctx, p.ID, f, callOf(p, c)) { // as the charge job does
+		return w.get(p.ID)
+	}
 	err := w.tx(func(tx pgx.Tx) (err error) {
-		p, err = w.FinishAttempt(ctx, tx, store.FinishParams{AttemptID: a.ID, Charged: c, RetryAt: w.Now().Add(10 * time.Second), ReconcileAt: w.Now().Add(time.Minute)})
+		p, err = w.FinishAttempt(ctx, tx, f)
 		return err
 	})
 	require.NoError(w.t, err)
