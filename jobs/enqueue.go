@@ -84,6 +84,18 @@ func (e *Enqueuer) Webhook(ctx context.Context, tx pgx.Tx, eventID int64) error 
 	return e.insert(ctx, tx, webhookArgs{EventID: eventID}, time.Time{})
 }
 
+// Webhooks implements store.Enqueuer. The rows are new, so no job can be there.
+func (e *Enqueuer) Webhooks(ctx context.Context, tx pgx.Tx, eventIDs []int64) error {
+	params := make([]river.InsertManyParams, len(eventIDs))
+	for i, id := range eventIDs {
+		params[i].Args = webhookArgs{EventID: id}
+	}
+	if _, err := e.client.InsertManyFastTx(ctx, tx, params); err != nil {
+		return fmt.Errorf("jobs: insert webhooks: %w", err)
+	}
+	return nil
+}
+
 // Alert implements store.Enqueuer.
 func (e *Enqueuer) Alert(ctx context.Context, tx pgx.Tx, alertID int64) error {
 	return e.insert(ctx, tx, alertArgs{AlertID: alertID}, time.Time{})

@@ -33,6 +33,7 @@ func (noEnqueuer) OperationLookup(context.Context, pgx.Tx, uuid.UUID, string, ti
 	return errNoEnqueuer
 }
 func (noEnqueuer) Webhook(context.Context, pgx.Tx, int64) error       { return errNoEnqueuer }
+func (noEnqueuer) Webhooks(context.Context, pgx.Tx, []int64) error    { return errNoEnqueuer }
 func (noEnqueuer) Alert(context.Context, pgx.Tx, int64) error         { return errNoEnqueuer }
 func (noEnqueuer) Sync(context.Context, pgx.Tx, string, string) error { return errNoEnqueuer }
 func (noEnqueuer) Bulk(context.Context, pgx.Tx, uuid.UUID, string) error {

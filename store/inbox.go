@@ -48,6 +48,11 @@ type Received struct {
 // caller answers 2xx only after it returned nil. A repeated event is counted, and its
 // work enqueued again unless it was applied. Nothing of an unverified delivery is read.
 func (s *Store) ReceiveWebhook(ctx context.Context, d Delivery) (Received, error) {
+	if d.plain() {
+		if id, did := s.receives.do(ctx, d); did {
+			return Received{EventIDs: []int64{id}, State: inboxReceived}, nil
+		}
+	}
 	var r Received
 	err := s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		switch {
@@ -144,20 +149,60 @@ type inboxRow struct {
 }
 
 func (s *Store) insertInbox(ctx context.Context, tx pgx.Tx, d Delivery, r inboxRow) (id int64, err error) {
-	now := s.Now()
-	var verified *time.Time
-	if d.Verification.Verdict == provider.SignatureValid {
-		verified = &now
+	made, err := s.insertInboxes(ctx, tx, []Delivery{d}, []inboxRow{r})
+	if err != nil {
+		return 0, err
 	}
-	err = tx.QueryRow(ctx, `
+	for _, id := range made {
+		return id, nil
+	}
+	return 0, pgx.ErrNoRows
+}
+
+// insertInboxes returns the ids of the rows it made, by provider and event key; an event
+// that is missing is known. Rows go in by their keys, as receive sorts them.
+func (s *Store) insertInboxes(ctx context.Context, tx pgx.Tx, list []Delivery, rows []inboxRow) (map[[2]string]int64, error) {
+	var c struct {
+		provider, key, kind, reference, object, verdict, secret, state, reason, facts, charge []string
+		raw                                                                                   [][]byte
+		headers                                                                               []map[string]any
+		occurred, verified                                                                    []*time.Time
+	}
+	now := s.Now()
+	for i, d := range list {
+		r := rows[i]
+		var verified *time.Time
+		if d.Verification.Verdict == provider.SignatureValid {
+			verified = &now
+		}
+		c.provider, c.key, c.kind = append(c.provider, d.Provider), append(c.key, ident(r.event.Key)), append(c.kind, clean(r.event.Type))
+		c.reference, c.object = append(c.reference, reference(r.event.Object)), append(c.object, ident(r.event.Object.ID))
+		c.raw, c.headers = append(c.raw, d.Raw), append(c.headers, storedHeaders(d.Header))
+		c.verdict, c.secret = append(c.verdict, d.Verification.Verdict), append(c.secret, d.Verification.SecretLabel)
+		c.state, c.reason, c.facts = append(c.state, r.state), append(c.reason, r.reason), append(c.facts, r.facts)
+		c.charge = append(c.charge, ident(r.event.Object.Child.ChargeID))
+		c.occurred, c.verified = append(c.occurred, orNull(r.event.OccurredAt.UTC())), append(c.verified, verified)
+	}
+	made := make(map[[2]string]int64, len(list))
+	found, err := tx.Query(ctx, `
 		INSERT INTO webhook_events (provider, event_key, event_type, reference, provider_object_id, raw, headers, signature,
 			secret_label, state, state_reason, occurred_at, received_at, verified_at, last_delivery_at, object_facts, charge_id)
-		VALUES ($1, nullif($2, ''), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $13, $15, $16)
-		ON CONFLICT ON CONSTRAINT webhook_events_key DO NOTHING RETURNING id`,
-		d.Provider, ident(r.event.Key), clean(r.event.Type), reference(r.event.Object), ident(r.event.Object.ID),
-		d.Raw, storedHeaders(d.Header), d.Verification.Verdict, d.Verification.SecretLabel, r.state, r.reason,
-		orNull(r.event.OccurredAt.UTC()), now, verified, r.facts, ident(r.event.Object.Child.ChargeID)).Scan(&id)
-	return id, err
+		SELECT v.provider, nullif(v.key, ''), v.kind, v.reference, v.object, v.raw, v.headers, v.verdict,
+			v.secret, v.state, v.reason, v.occurred, $16, v.verified, $16, v.facts, v.charge
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::jsonb[], $8::text[], $9::text[],
+			$10::text[], $11::text[], $12::timestamptz[], $13::timestamptz[], $14::text[], $15::text[])
+			AS v (provider, key, kind, reference, object, raw, headers, verdict, secret, state, reason, occurred, verified, facts, charge)
+		ORDER BY v.provider, v.key
+		ON CONFLICT ON CONSTRAINT webhook_events_key DO NOTHING RETURNING id, provider, coalesce(event_key, '')`,
+		c.provider, c.key, c.kind, c.reference, c.object, c.raw, c.headers, c.verdict, c.secret, c.state, c.reason, c.occurred, c.verified,
+		c.facts, c.charge, now)
+	if err != nil {
+		return nil, err
+	}
+	var id int64
+	var name [2]string
+	_, err = pgx.ForEachRow(found, []any{&id, &name[0], &name[1]}, func() error { made[name] = id; return nil })
+	return made, err
 }
 
 // reference is what an inbox row can be matched to a payment by: of a refund or dispute

@@ -35,6 +35,8 @@ type Enqueuer interface {
 	OperationLookup(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, provider string, at time.Time) error
 	// Webhook enqueues the application of an inbox row.
 	Webhook(ctx context.Context, tx pgx.Tx, eventID int64) error
+	// Webhooks enqueues the application of inbox rows that were made in tx.
+	Webhooks(ctx context.Context, tx pgx.Tx, eventIDs []int64) error
 	// Alert enqueues the delivery of a stored alert.
 	Alert(ctx context.Context, tx pgx.Tx, alertID int64) error
 	// Sync enqueues a reconciliation run of a provider.
@@ -64,6 +66,7 @@ type Store struct {
 	begins   together[BeginParams, begunAttempt]
 	finishes together[finishing, struct{}]
 	reads    together[uuid.UUID, Chargeable]
+	receives together[Delivery, int64]
 }
 
 // Options of New. Zero values: real clock, slog.Default. Enqueuer may be nil only
@@ -90,6 +93,7 @@ func New(pool *pgxpool.Pool, o Options) *Store {
 	}
 	s := &Store{pool: pool, enq: o.Enqueuer, now: o.Now, log: o.Log, wakeAt: o.WakeAt, bell: &bell{pool: pool, log: o.Log}}
 	s.creates.run, s.begins.run, s.finishes.run, s.reads.run = s.createTogether, s.beginTogether, s.finishTogether, s.readTogether
+	s.receives.run = s.receiveTogether
 	return s
 }
 

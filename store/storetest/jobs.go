@@ -85,6 +85,16 @@ func (*Jobs) Webhook(ctx context.Context, tx pgx.Tx, eventID int64) error {
 	return put(ctx, tx, "webhook", fmt.Sprint(eventID), time.Time{})
 }
 
+// Webhooks implements store.Enqueuer.
+func (j *Jobs) Webhooks(ctx context.Context, tx pgx.Tx, eventIDs []int64) error {
+	for _, id := range eventIDs {
+		if err := j.Webhook(ctx, tx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Alert implements store.Enqueuer.
 func (*Jobs) Alert(ctx context.Context, tx pgx.Tx, alertID int64) error {
 	return put(ctx, tx, "alert", fmt.Sprint(alertID), time.Time{})
