@@ -18,7 +18,7 @@ import (
 
 const (
 	// defaultWorkers works sweeps, webhooks and alerts: database work, no providers.
-	defaultWorkers = 8
+	defaultWorkers = 32
 	// queueRate is the number of jobs per second one process may start per queue. River
 	// fetches at most once per cooldown, so the cooldown follows from the worker limit.
 	queueRate = 2000

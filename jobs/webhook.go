@@ -19,9 +19,13 @@ type webhookWorker struct {
 	r *Runner
 }
 
-// Work implements river.Worker. The change and the job's completion commit together,
-// so an event is applied once however often its job runs.
+// Work implements river.Worker. An event is applied once however often its job runs: its
+// row says whether it was. What is plain is applied together with others, and River
+// completes the job after that; else the completion commits with the change.
 func (w *webhookWorker) Work(ctx context.Context, job *river.Job[webhookArgs]) error {
+	if w.r.cfg.Store.ApplyTogether(ctx, job.Args.EventID, w.parser) {
+		return nil
+	}
 	name, hint, err := w.r.cfg.Store.WebhookWork(ctx, job.Args.EventID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -42,4 +46,12 @@ func (w *webhookWorker) Work(ctx context.Context, job *river.Job[webhookArgs]) e
 		}
 		return complete(ctx, tx, job)
 	})
+}
+
+// parser reads the bodies of a provider; nil without one.
+func (w *webhookWorker) parser(name string) store.ParseEvents {
+	if l, ok := w.r.lanes[name]; ok {
+		return l.adapter.Parse
+	}
+	return nil
 }

@@ -154,34 +154,48 @@ func (s *Store) settlePlainly(k known, f finishing) (m move, o firstObject, ok b
 	return m, o, true
 }
 
+// objectRows are objects column by column, as unnest takes them.
+type objectRows struct {
+	provider, id, reference, key, word, outcome, currency, source []string
+	payment                                                       []*uuid.UUID
+	amount                                                        []int64
+	outcomeAt, wordAt                                             []time.Time
+	succeeded, failed, equal, differs, made                       []*time.Time
+	raw                                                           [][]byte
+}
+
+func (c *objectRows) add(o object) {
+	c.provider, c.id, c.payment = append(c.provider, o.provider), append(c.id, o.id), append(c.payment, o.paymentID)
+	c.reference, c.key, c.word = append(c.reference, o.reference), append(c.key, o.key), append(c.word, o.word)
+	c.outcome, c.currency, c.source = append(c.outcome, string(o.outcome)), append(c.currency, o.money.Currency), append(c.source, o.source)
+	c.amount, c.raw = append(c.amount, o.money.Amount), append(c.raw, o.raw)
+	c.outcomeAt, c.wordAt = append(c.outcomeAt, o.outcomeAt), append(c.wordAt, o.wordAt)
+	c.succeeded, c.failed = append(c.succeeded, orNull(o.succeededAt)), append(c.failed, orNull(o.failedAt))
+	c.equal, c.differs, c.made = append(c.equal, orNull(o.equalAt)), append(c.differs, orNull(o.differsAt)), append(c.made, orNull(o.madeAt))
+}
+
+// args are the columns in their order: $1 to $18.
+func (c *objectRows) args() []any {
+	return []any{c.provider, c.id, c.payment, c.reference, c.key, c.word, c.outcome, c.amount, c.currency, c.source,
+		c.outcomeAt, c.wordAt, c.succeeded, c.failed, c.equal, c.differs, c.made, c.raw}
+}
+
 // queueObjects inserts objects that are seen for the first time.
 func (s *Store) queueObjects(b *pgx.Batch, list []firstObject) {
-	var c struct {
-		provider, id, reference, key, word, outcome, currency, source []string
-		payment                                                       []*uuid.UUID
-		amount                                                        []int64
-		outcomeAt, wordAt                                             []time.Time
-		succeeded, failed, equal, differs, made, totalAt              []*time.Time
-		raw                                                           [][]byte
-		total                                                         []*int64
-	}
 	list = slices.SortedFunc(slices.Values(list), func(a, b firstObject) int { // as every transaction takes them
 		return cmp.Or(cmp.Compare(a.provider, b.provider), cmp.Compare(a.id, b.id))
 	})
+	var c objectRows
+	var total []*int64
+	var totalAt []*time.Time
 	for _, o := range list {
-		c.provider, c.id, c.payment = append(c.provider, o.provider), append(c.id, o.id), append(c.payment, o.paymentID)
-		c.reference, c.key, c.word = append(c.reference, o.reference), append(c.key, o.key), append(c.word, o.word)
-		c.outcome, c.currency, c.source = append(c.outcome, string(o.outcome)), append(c.currency, o.money.Currency), append(c.source, o.source)
-		c.amount, c.raw = append(c.amount, o.money.Amount), append(c.raw, o.raw)
-		c.outcomeAt, c.wordAt = append(c.outcomeAt, o.outcomeAt), append(c.wordAt, o.wordAt)
-		c.succeeded, c.failed = append(c.succeeded, orNull(o.succeededAt)), append(c.failed, orNull(o.failedAt))
-		c.equal, c.differs, c.made = append(c.equal, orNull(o.equalAt)), append(c.differs, orNull(o.differsAt)), append(c.made, orNull(o.madeAt))
-		var total *int64
+		c.add(o.object)
+		var sum *int64
 		var at *time.Time
 		if o.totals != nil {
-			total, at = &o.totals.Refunded, &o.outcomeAt
+			sum, at = &o.totals.Refunded, &o.outcomeAt
 		}
-		c.total, c.totalAt = append(c.total, total), append(c.totalAt, at)
+		total, totalAt = append(total, sum), append(totalAt, at)
 	}
 	exactly(b.Queue(`
 		INSERT INTO provider_objects (provider, object_id, payment_id, reference, operation_key, status, outcome, amount, currency, source,
@@ -189,7 +203,5 @@ func (s *Store) queueObjects(b *pgx.Batch, list []firstObject) {
 		SELECT v.*, $21, $21 FROM unnest($1::text[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::text[],
 			$10::text[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[], $16::timestamptz[],
 			$17::timestamptz[], $18::bytea[], $19::bigint[], $20::timestamptz[]) v
-		ON CONFLICT (provider, object_id) DO NOTHING`,
-		c.provider, c.id, c.payment, c.reference, c.key, c.word, c.outcome, c.amount, c.currency, c.source,
-		c.outcomeAt, c.wordAt, c.succeeded, c.failed, c.equal, c.differs, c.made, c.raw, c.total, c.totalAt, s.Now()), len(list), "provider_objects")
+		ON CONFLICT (provider, object_id) DO NOTHING`, append(c.args(), total, totalAt, s.Now())...), len(list), "provider_objects")
 }

@@ -67,6 +67,7 @@ type Store struct {
 	finishes together[finishing, struct{}]
 	reads    together[uuid.UUID, Chargeable]
 	receives together[Delivery, int64]
+	applies  together[applying, struct{}]
 }
 
 // Options of New. Zero values: real clock, slog.Default. Enqueuer may be nil only
@@ -93,7 +94,7 @@ func New(pool *pgxpool.Pool, o Options) *Store {
 	}
 	s := &Store{pool: pool, enq: o.Enqueuer, now: o.Now, log: o.Log, wakeAt: o.WakeAt, bell: &bell{pool: pool, log: o.Log}}
 	s.creates.run, s.begins.run, s.finishes.run, s.reads.run = s.createTogether, s.beginTogether, s.finishTogether, s.readTogether
-	s.receives.run = s.receiveTogether
+	s.receives.run, s.applies.run = s.receiveTogether, s.applyTogether
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -235,6 +236,16 @@ func (s *Store) queueMoves(b *pgx.Batch, moves []move) {
 	var audits []auditRow
 	for _, m := range moves {
 		p, q, c := m.before, m.after, m.change
+		event, audit := s.news(p, q, c)
+		if event != nil {
+			events = append(events, *event)
+		}
+		if audit != nil {
+			audits = append(audits, *audit)
+		}
+		if reflect.DeepEqual(p, q) {
+			continue // evidence that changes nothing
+		}
 		from := []string{string(p.Status)}
 		if q.Status != p.Status {
 			from = sources(q.Status, c.on, c.proof)
@@ -245,15 +256,9 @@ func (s *Store) queueMoves(b *pgx.Batch, moves []move) {
 		v.lookups, v.absent, v.version = append(v.lookups, q.Lookups), append(v.absent, q.AbsentLookups), append(v.version, q.Version)
 		v.unknownSince, v.unknownSeen = append(v.unknownSince, q.UnknownSince), append(v.unknownSeen, q.UnknownSeen)
 		v.updatedAt, v.settledAt = append(v.updatedAt, q.UpdatedAt), append(v.settledAt, q.SettledAt)
-		event, audit := s.news(p, q, c)
-		if event != nil {
-			events = append(events, *event)
-		}
-		if audit != nil {
-			audits = append(audits, *audit)
-		}
 	}
-	exactly(b.Queue(`
+	if len(v.id) > 0 {
+		exactly(b.Queue(`
 		UPDATE payments SET status = v.status, status_reason = v.reason, status_evidence = v.evidence,
 			provider_payment_id = nullif(v.object, ''), provider_message = v.message, next_check_at = v.check_at, next_check_why = v.why,
 			lookups = v.lookups, absent_lookups = v.absent, unknown_since = v.unknown_since, unknown_seen = v.unknown_seen,
@@ -262,8 +267,9 @@ func (s *Store) queueMoves(b *pgx.Batch, moves []move) {
 			$11::timestamptz[], $12::boolean[], $13::bigint[], $14::timestamptz[], $15::timestamptz[], $16::text[])
 			AS v (id, status, reason, evidence, object, message, check_at, why, lookups, absent, unknown_since, unknown_seen, version, updated_at, settled_at, allowed_from)
 		WHERE payments.id = v.id AND payments.status = ANY(string_to_array(v.allowed_from, ','))`,
-		v.id, v.status, v.reason, v.evidence, v.object, v.message, v.checkAt, v.why, v.lookups, v.absent,
-		v.unknownSince, v.unknownSeen, v.version, v.updatedAt, v.settledAt, v.from), len(moves), "payments")
+			v.id, v.status, v.reason, v.evidence, v.object, v.message, v.checkAt, v.why, v.lookups, v.absent,
+			v.unknownSince, v.unknownSeen, v.version, v.updatedAt, v.settledAt, v.from), len(v.id), "payments")
+	}
 	if len(events) > 0 {
 		queueEvents(b, events)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"fusebox/cmd/fusebox/bench"
+	"fusebox/provider/gateway"
 	"fusebox/store"
 )
 
@@ -43,6 +44,30 @@ func benchCharge(ctx context.Context, args []string, out io.Writer) error {
 		return startCharger(ctx, databaseURL, redisURL, o.Clients, *workers)
 	}
 	return bench.RunCharge(ctx, o, out)
+}
+
+// benchWebhook measures events per second. DATABASE_URL may name an empty database.
+func benchWebhook(ctx context.Context, args []string, out io.Writer) error {
+	o := bench.ChargeOptions{DatabaseURL: os.Getenv("DATABASE_URL"), RedisURL: os.Getenv("REDIS_URL"), Progress: os.Stderr}
+	fs := newFlags("bench webhook", "")
+	fs.BoolVar(&o.JSON, "json", false, "print JSON")
+	fs.IntVar(&o.Clients, "clients", 32, "deliveries at a time; the floor has as many connections")
+	fs.IntVar(&o.Payments, "events", 2000, "events in one turn")
+	fs.IntVar(&o.Rounds, "rounds", 5, "turns of each arm")
+	quiet := fs.Bool("quiet", false, "say nothing on standard error")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if *quiet {
+		o.Progress = nil
+	}
+	o.Start = func(ctx context.Context, databaseURL, redisURL string) (bench.Charger, error) {
+		return startCharger(ctx, databaseURL, redisURL, o.Clients, 1)
+	}
+	sign := func(raw []byte, at time.Time) (string, string) {
+		return gateway.SignatureHeader, gateway.Sign(raw, at, benchSecret)
+	}
+	return bench.RunWebhook(ctx, o, sign, out)
 }
 
 // benchProcesses are processes of this program that a benchmark started.
