@@ -16,13 +16,16 @@ import (
 // faults carries out the schedule, each fault beside the others, and returns when the
 // last one has been healed.
 func (w *world) faults(ctx context.Context, schedule []Event, x *watch, done func(Event)) {
-	began := time.Now()
+	began, locks := time.Now(), newLocks()
 	var wg sync.WaitGroup
 	for _, e := range schedule {
 		if !pause(ctx, e.At-time.Since(began)) {
 			break
 		}
 		wg.Go(func() {
+			// On a slow machine a fault may last longer than was planned: the next one of the
+			// same thing waits for it.
+			defer locks.take(e)()
 			w.log.Info("fault", "at", time.Since(began).Round(time.Millisecond), "what", e.String())
 			x.explains(e.Fault, true)
 			defer x.explains(e.Fault, false)
@@ -35,6 +38,42 @@ func (w *world) faults(ctx context.Context, schedule []Event, x *watch, done fun
 		})
 	}
 	wg.Wait()
+}
+
+// locks are on what faults take.
+type locks struct {
+	held  map[Fault]func(string) []string
+	mu    sync.Mutex
+	names map[string]*sync.Mutex
+}
+
+func newLocks() *locks {
+	l := &locks{held: map[Fault]func(string) []string{}, names: map[string]*sync.Mutex{}}
+	for _, s := range specs() {
+		l.held[s.fault] = s.held
+	}
+	return l
+}
+
+// take waits until all of what a fault takes is free, in one order for everybody, and
+// returns how to give it back.
+func (l *locks) take(e Event) (give func()) {
+	names := slices.Sorted(slices.Values(l.held[e.Fault](e.Target)))
+	taken := make([]*sync.Mutex, len(names))
+	for i, name := range names {
+		l.mu.Lock()
+		if l.names[name] == nil {
+			l.names[name] = &sync.Mutex{}
+		}
+		taken[i] = l.names[name]
+		l.mu.Unlock()
+		taken[i].Lock()
+	}
+	return func() {
+		for _, m := range taken {
+			m.Unlock()
+		}
+	}
 }
 
 // stopWithin is what a process may take to end when asked: its own grace and some.

@@ -61,6 +61,14 @@ type spec struct {
 	draw func(r *rand.Rand) int64
 }
 
+// held is what of a target a fault takes.
+func (s spec) held(target string) []string {
+	if s.holds == nil {
+		return []string{target}
+	}
+	return s.holds(target)
+}
+
 // The parts of the system.
 var (
 	serves    = []string{"serve-1", "serve-2"}
@@ -102,7 +110,7 @@ func specs() []spec {
 		{fault: StopSim, targets: sims, min: 0, max: 2 * s},
 		{fault: FreezeWork, targets: works, min: 3 * s, max: 8 * s},
 		{fault: ClockAhead, targets: works, min: 8 * s, max: 14 * s},
-		{fault: Rolling, targets: []string{"all"}, min: 0, max: 0, holds: everything},
+		{fault: Rolling, targets: []string{"all"}, min: 12 * s, max: 12 * s, holds: everything},
 		{fault: PostgresRestart, targets: []string{"postgres"}, min: 0, max: 0},
 		{fault: PostgresCut, targets: ours, min: 1 * s, max: 3 * s, holds: wire("postgres")},
 		{fault: PostgresLatency, targets: ours, min: 3 * s, max: 6 * s, holds: wire("postgres"), draw: between(20, 250)},
@@ -211,10 +219,7 @@ func next(r *rand.Rand, deck []spec, busy map[string]time.Duration, at, length t
 		}
 		for _, t := range r.Perm(len(s.targets)) {
 			e.Target = s.targets[t]
-			held := []string{e.Target}
-			if s.holds != nil {
-				held = s.holds(e.Target)
-			}
+			held := s.held(e.Target)
 			if slices.ContainsFunc(held, func(h string) bool { return busy[h] > at }) {
 				continue
 			}

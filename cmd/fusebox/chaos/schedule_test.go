@@ -53,11 +53,7 @@ func TestScheduleBreaksNoThingTwiceAtOnce(t *testing.T) {
 				require.LessOrEqual(t, e.At+e.For, length, at)
 				require.True(t, e.For >= s.min && e.For <= s.max, at)
 				require.Equal(t, s.draw == nil, e.Strength == 0 && s.draw == nil, at)
-				held := []string{e.Target}
-				if s.holds != nil {
-					held = s.holds(e.Target)
-				}
-				for _, h := range held {
+				for _, h := range s.held(e.Target) {
 					require.LessOrEqual(t, free[h], e.At, at)
 					free[h] = e.At + e.For
 				}
