@@ -19,7 +19,10 @@ import (
 	"fusebox/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+func TestMain(m *testing.M) {
+	storetest.Parallel(3) // they wait for pauses and retries most of their time
+	os.Exit(storetest.Main(m))
+}
 
 // bench is one test's surroundings: a database, providers in memory, circuits that
 // can be opened by hand, and any number of processes.
@@ -123,7 +126,7 @@ func (b *bench) payment(id uuid.UUID) store.Payment {
 // eventually polls until ok or fails the test with what the last poll said.
 func (b *bench) eventually(what string, ok func() (bool, string)) {
 	b.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		done, now := ok()
 		if done {
@@ -132,7 +135,7 @@ func (b *bench) eventually(what string, ok func() (bool, string)) {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("%s: still %s", what, now)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // each look is a query
 	}
 }
 

@@ -231,7 +231,7 @@ func TestQ02_ADoubledRefundJobSendsOnce(t *testing.T) {
 	b.start("w2", nil)
 	<-entered
 	b.eventually("the other job snoozed", func() (bool, string) {
-		n := b.count(`SELECT count(*) FROM river_job WHERE kind = 'operation' AND state = 'scheduled'`)
+		n := b.count(`SELECT count(*) FROM river_job WHERE kind = 'operation' AND (metadata ->> 'snoozes')::int > 0`)
 		return n == 1, fmt.Sprint(n)
 	})
 	close(release)

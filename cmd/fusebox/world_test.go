@@ -37,6 +37,7 @@ var binary struct {
 }
 
 func TestMain(m *testing.M) {
+	storetest.Parallel(2) // they wait for other processes most of their time
 	code := storetest.Main(m)
 	browsertest.Stop()
 	if binary.path != "" {
@@ -285,9 +286,11 @@ func eventually(t *testing.T, within time.Duration, what string, ok func() bool)
 	eventuallyIn(t, within, func() string { return what }, ok)
 }
 
-// eventuallyIn is eventually with a description made when it is needed.
+// eventuallyIn is eventually with a description made when it is needed. It waits for a
+// minute at least: processes with the race detector start slowly on a busy machine.
 func eventuallyIn(t *testing.T, within time.Duration, what func() string, ok func() bool) {
 	t.Helper()
+	within = max(within, time.Minute)
 	deadline := time.Now().Add(within)
 	for !ok() {
 		if time.Now().After(deadline) {

@@ -6,9 +6,12 @@ package storetest
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -51,6 +54,20 @@ func Main(m *testing.M) int {
 	}()
 	return m.Run()
 }
+
+// Parallel lets that many tests per processor run at once, unless -parallel says how many.
+// For packages whose tests mostly wait: for a retry, a deadline, another process. Call it
+// before Main.
+func Parallel(perCPU int) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == parallelFlag })
+	if !given {
+		_ = flag.Set(parallelFlag, strconv.Itoa(perCPU*runtime.GOMAXPROCS(0)))
+	}
+}
+
+const parallelFlag = "test.parallel"
 
 // New returns a fresh database, dropped at the end of the test.
 func New(t testing.TB) *DB {
