@@ -29,10 +29,13 @@
 // lets go of all. Both are only ever "received". The events settle them:
 //
 //	CAPTURE, success                  taken, as much as it says
-//	CAPTURE, no success               nothing taken; the money is still held
-//	CAPTURE_FAILED                    taken back: the scheme refused it later
+//	CAPTURE, no success               refused; the money is still held
+//	CAPTURE_FAILED                    refused by the scheme, perhaps after a CAPTURE
 //	CANCELLATION, TECHNICAL_CANCEL    let go
-//	CANCELLATION, no success          nothing happened; ignored
+//	CANCELLATION, no success          refused; the money is still held
+//
+// A refusal of ours is told by its reference and fails that capture or cancellation alone.
+// One after its own success is a contradiction for people.
 //
 // # Refunds
 //

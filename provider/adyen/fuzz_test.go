@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fusebox/provider"
+	"fusebox/provider/providertest"
 )
 
 // encoded is the signature over a text under the adapter's first key.
@@ -70,5 +71,34 @@ func FuzzSignedFields(f *testing.F) {
 		if !x.ambiguous() && !y.ambiguous() {
 			require.Equal(t, same, x.signed()[0] == y.signed()[0])
 		}
+	})
+}
+
+// FuzzAnswers: whatever Adyen answers to a charge, refund, capture or cancellation.
+func FuzzAnswers(f *testing.F) {
+	read := func(kind provider.OperationKind) func(provider.Exchange) provider.Answer {
+		return func(ex provider.Exchange) provider.Answer {
+			return readReceived(ex, provider.OperationCall{Kind: kind, OperationID: "1", ProviderPaymentID: "PSP1", Key: "k1", Want: euros})
+		}
+	}
+	providertest.FuzzAnswers(f, providertest.Readings{
+		Want: euros,
+		Money: []func(provider.Exchange) provider.Answer{
+			func(ex provider.Exchange) provider.Answer {
+				return readCharge(ex, []byte(`{"reference":"p1","amount":{"currency":"EUR","value":4900}}`))
+			},
+			func(ex provider.Exchange) provider.Answer {
+				return readCharge(ex, []byte(`{"reference":"hold-p1","amount":{"currency":"EUR","value":4900},"additionalData":{"manualCapture":"true"}}`))
+			},
+			read(provider.OpRefund), read(provider.OpCapture), read(provider.OpVoid),
+		},
+		Seeds: []string{
+			`{"pspReference":"PSP1","resultCode":"Authorised","amount":{"currency":"EUR","value":4900},"merchantReference":"p1"}`,
+			`{"pspReference":"PSP1","resultCode":"Refused","refusalReason":"Not enough balance","refusalReasonCode":"12","merchantReference":"p1"}`,
+			`{"resultCode":"RedirectShopper","action":{"type":"redirect","url":"https://test.adyen.com/3ds","method":"GET"}}`,
+			`{"pspReference":"MOD1","paymentPspReference":"PSP1","status":"received","reference":"op-1","amount":{"currency":"EUR","value":4900}}`,
+			`{"status":422,"errorCode":"704","message":"request already processed or in progress","errorType":"validation","pspReference":"PSP1"}`,
+			`{"pspReference":"PSP1","resultCode":"Authorised","amount":{"currency":"EUR","value":4900.0}}`,
+		},
 	})
 }

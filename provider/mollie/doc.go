@@ -45,7 +45,8 @@
 //	canceled; expired             let go by us; by Mollie
 //	capture pending               processing
 //	capture succeeded             succeeded, and so is the payment over that amount
-//	capture failed                failed; what is held stays held
+//	capture failed                failed, at once or later, by event or when asked; what is
+//	                              held stays held
 //	release 202                   processing: Mollie passes it on and promises nothing
 //
 // A payment of which a part was captured may stay authorized; it counts as taken, and
