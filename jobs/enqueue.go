@@ -23,6 +23,7 @@ const schedulerTick = 5 * time.Second
 // Enqueuer implements store.Enqueuer with an insert-only River client.
 type Enqueuer struct {
 	client *river.Client[pgx.Tx]
+	now    func() time.Time
 }
 
 var _ store.Enqueuer = (*Enqueuer)(nil)
@@ -34,8 +35,12 @@ func NewEnqueuer(pool *pgxpool.Pool, log *slog.Logger) (*Enqueuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jobs: enqueuer: %w", err)
 	}
-	return &Enqueuer{client: client}, nil
+	return &Enqueuer{client: client, now: time.Now}, nil
 }
+
+// UseClock sets the clock that the times of jobs are of, by default the machine's. It is
+// called before the first job.
+func (e *Enqueuer) UseClock(now func() time.Time) { e.now = now }
 
 // Charge implements store.Enqueuer.
 func (e *Enqueuer) Charge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string, at time.Time) error {
@@ -115,7 +120,7 @@ func (e *Enqueuer) Bulk(ctx context.Context, tx pgx.Tx, bulkID uuid.UUID, provid
 // inserts nothing, but pulls a job that waits for a later time forward: a person's
 // "check now" must not wait for tomorrow's lookup.
 func (e *Enqueuer) insert(ctx context.Context, tx pgx.Tx, args river.JobArgs, at time.Time) error {
-	wait := time.Until(at) // River runs on the machine's clock
+	wait := at.Sub(e.now())
 	opts := &river.InsertOpts{}
 	if wait > 0 {
 		opts.ScheduledAt = at

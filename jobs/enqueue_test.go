@@ -89,6 +89,21 @@ func TestEnqueueShortWaitsDoNotWaitForTheScheduler(t *testing.T) {
 	require.Equal(t, 1, b.count(`SELECT count(*) FROM river_job WHERE scheduled_at > now() + interval '1 second'`))
 }
 
+// A machine whose clock is an hour ahead of the books' plans by the books'.
+func TestEnqueuePlansByTheBooksClock(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, quick("atlas"))
+	books := func() time.Time { return time.Now().Add(-time.Hour) }
+	b.enqueuer.UseClock(books)
+	at := books().Add(30 * time.Minute)
+	b.inTx(func(ctx context.Context, tx pgx.Tx) error {
+		return b.enqueuer.Charge(ctx, tx, uuid.Must(uuid.NewV7()), "atlas", at)
+	})
+	var when time.Time
+	require.NoError(t, b.db.Pool.QueryRow(context.Background(), `SELECT scheduled_at FROM river_job`).Scan(&when))
+	require.WithinDuration(t, at, when, time.Second)
+}
+
 func TestEnqueueRunningWorkIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, quick("atlas"))

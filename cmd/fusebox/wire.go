@@ -77,6 +77,7 @@ func buildReader(ctx context.Context, cfg config, name string) (*app, error) {
 		a.close()
 		return nil, err
 	}
+	enq.UseClock(a.clock.now)
 	a.jobs = enq
 	a.store = store.New(a.pool, store.Options{Enqueuer: enq, Log: a.log, WakeAt: a.wakeAt, Now: a.clock.now})
 	return a, nil
