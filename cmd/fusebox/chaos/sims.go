@@ -86,10 +86,12 @@ func (s *sim) heal(ctx context.Context) error {
 
 // settings is the provider's configuration for the product, at a demo's pace.
 func (s *sim) settings(base string) []string {
-	kind, absent, noKeys := "gateway", "recharge", "false"
+	kind, absent, noKeys, horizon := "gateway", "recharge", "false", "7s"
 	switch s.provider {
 	case "stripe":
-		kind = "stripe"
+		// Nothing is charged twice under a key, so what was not there soon may be sent again:
+		// a stored 500 is asked for four times before it counts.
+		kind, horizon = "stripe", "4s"
 	case "nokeys":
 		absent, noKeys = "fail", "true" // there is nothing to send again under
 	}
@@ -98,7 +100,7 @@ func (s *sim) settings(base string) []string {
 		"KIND": kind, "BASE_URL": base, "API_KEY": chaosAPIKey, "WEBHOOK_SECRETS": chaosSecret,
 		"LEDGER_URL": "http://" + s.control + "/_sim/ledger", "NO_KEYS": noKeys, "ON_ABSENT": absent,
 		"CONNECT_TIMEOUT": "500ms", "ANSWER_TIMEOUT": "1500ms", "CHARGE_WORKERS": "8", "STATUS_WORKERS": "6",
-		"ABSENT_HORIZON": "7s", "RETRY_PAUSES": "1s,2s,4s,8s", "RECONCILE_PAUSES": "1s,2s,3s", "QUICK_RECONCILE": "1s",
+		"ABSENT_HORIZON": horizon, "RETRY_PAUSES": "1s,2s,4s,8s", "RECONCILE_PAUSES": "1s,2s,3s", "QUICK_RECONCILE": "1s",
 		"SYNC_EVERY": "20s", "SYNC_OVERLAP": "1m", "SYNC_PAUSE": "5s",
 	}
 	var env []string
