@@ -292,6 +292,15 @@ func (r *recorder) Charge(_ context.Context, _ pgx.Tx, id uuid.UUID, _ string, _
 	return r.add("charge", id.String())
 }
 
+func (r *recorder) Charges(ctx context.Context, tx pgx.Tx, list []store.ChargeJob) error {
+	for _, j := range list {
+		if err := r.Charge(ctx, tx, j.PaymentID, j.Provider, time.Time{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *recorder) Recharge(_ context.Context, _ pgx.Tx, id uuid.UUID, _ string) error {
 	return r.add("recharge", id.String())
 }
@@ -314,6 +323,15 @@ func (r *recorder) OperationLookup(_ context.Context, _ pgx.Tx, id uuid.UUID, _ 
 
 func (r *recorder) Webhook(_ context.Context, _ pgx.Tx, id int64) error {
 	return r.add("webhook", strconv.FormatInt(id, 10))
+}
+
+func (r *recorder) Webhooks(ctx context.Context, tx pgx.Tx, ids []int64) error {
+	for _, id := range ids {
+		if err := r.Webhook(ctx, tx, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *recorder) Alert(_ context.Context, _ pgx.Tx, id int64) error {
