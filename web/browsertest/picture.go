@@ -42,13 +42,19 @@ func (b *Tab) Picture(dir, name, path, scheme string, width int64) {
 	b.Screenshot(dir, fmt.Sprintf("%s-%s-%d", name, scheme, width))
 }
 
-// Pictures is Picture in every scheme and width. With FUSEBOX_TEST_SCREENSHOTS set, they
-// go to that folder; without it only the check is of use.
+// Pictures is Picture in every scheme and width, into the folder that
+// FUSEBOX_TEST_SCREENSHOTS names. Without it the page is opened once and has to fit at
+// every width.
 func (b *Tab) Pictures(name, path string) {
 	b.t.Helper()
 	dir := os.Getenv("FUSEBOX_TEST_SCREENSHOTS")
 	if dir == "" {
-		dir = b.t.TempDir()
+		b.Open(path)
+		for _, width := range Widths {
+			b.Viewport(width)
+			b.Fits()
+		}
+		return
 	}
 	for _, scheme := range Schemes {
 		for _, width := range Widths {

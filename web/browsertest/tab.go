@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long one action may take.
-const patience = 30 * time.Second
+// patience is how long one action may take, and the least that is waited for what a page
+// is to show: on a busy machine everything takes its time.
+const patience = time.Minute
 
 // Tab is one tab of the browser. Its methods fail the test when they cannot do what
 // they say. A script error on a page, or anything the page's Content-Security-Policy
@@ -108,7 +109,7 @@ func (b *Tab) Faults() []string {
 // Context is what chromedp actions of this tab run under.
 func (b *Tab) Context() context.Context { return b.ctx }
 
-// Run runs actions within 30 s, and shows the page when they fail.
+// Run runs actions within patience, and shows the page when they fail.
 func (b *Tab) Run(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -191,6 +192,7 @@ func (b *Tab) Holds(within time.Duration, expression string) {
 
 func (b *Tab) eventually(within time.Duration, what func() string, ok func() bool) {
 	b.t.Helper()
+	within = max(within, patience)
 	deadline := time.Now().Add(within)
 	for !ok() {
 		if time.Now().After(deadline) {
