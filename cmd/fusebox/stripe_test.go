@@ -102,10 +102,58 @@ func TestStripeAccountsStayApart(t *testing.T) {
 	}
 	require.Equal(t, http.StatusBadRequest, post("stripe-us"), "signed with the other account's secret")
 	require.Equal(t, http.StatusOK, post("stripe-eu"), "signed well, and about no payment of this account")
-	w.eventually(20*time.Second, "the event finds no payment", func() bool {
-		return w.scalar(`SELECT count(*) FROM webhook_events WHERE provider = 'stripe-eu' AND event_key = 'evt_x' AND state = 'unmatched'`) == 1
+	// Neither does the id of the other account's charge mean anything here.
+	body = []byte(fmt.Sprintf(`{"id":"evt_y","type":"payment_intent.canceled","livemode":false,"data":{"object":{
+		"id":%q,"object":"payment_intent","status":"canceled","amount":4900,"currency":"eur","metadata":{}}}}`, w.payment(us.ID).ProviderPaymentID))
+	signature = simulator.Sign(body, time.Now(), w.provider("stripe-eu").settings.WebhookSecrets...)
+	require.Equal(t, http.StatusOK, post("stripe-eu"))
+	w.eventually(20*time.Second, "the events find no payment", func() bool {
+		return w.scalar(`SELECT count(*) FROM webhook_events WHERE provider = 'stripe-eu' AND event_key IN ('evt_x', 'evt_y')
+			AND state IN ('unmatched', 'ignored')`) == 2
 	})
 	require.Equal(t, store.Succeeded, w.payment(us.ID).Status)
+	w.clean()
+}
+
+// TestStripeAccountsFailApart: each account has circuits and queues of its own. With one out
+// of reach, and later the other one's key refused, only its own charges wait.
+func TestStripeAccountsFailApart(t *testing.T) {
+	t.Parallel()
+	w := newStripeWorld(t, "stripe-eu", "stripe-us")
+	w.serve()
+	w.work()
+	w.setFaults("stripe-eu", func(f simulator.Faults) simulator.Faults { f.Outage = simulator.OutageRefuse; return f })
+	var held []store.Payment
+	for i := range 8 {
+		held = append(held, w.pay("stripe-eu", fmt.Sprintf("fault:none, held %d", i)))
+	}
+	opened := func(name string) int {
+		return w.scalar(`SELECT count(*) FROM breaker_events WHERE provider = $1 AND to_state = 'open'`, name)
+	}
+	w.eventually(60*time.Second, "the circuit of stripe-eu opens", func() bool { return opened("stripe-eu") > 0 })
+	for i := range 3 {
+		p := w.pay("stripe-us", fmt.Sprintf("fault:none, free %d", i))
+		require.Equal(t, store.Succeeded, w.settled(p.ID, 60*time.Second).Status)
+	}
+	require.Zero(t, opened("stripe-us"))
+	require.Equal(t, len(held), w.count("stripe-eu", store.Pending))
+	require.Zero(t, w.scalar(`SELECT count(*) FROM river_job WHERE kind = 'charge' AND queue <> 'charge_' || (args ->> 'provider')`))
+	require.Equal(t, 2, w.scalar(`SELECT count(DISTINCT queue) FROM river_job WHERE kind = 'charge'`))
+
+	refused := w.pay("stripe-us", "fault:unauthorized_401")
+	w.eventually(60*time.Second, "money calls of stripe-us are paused", func() bool {
+		list, err := w.store.PausedProviders(t.Context())
+		require.NoError(t, err)
+		return len(list) == 1 && list[0].Provider == "stripe-us"
+	})
+	w.setFaults("stripe-eu", func(f simulator.Faults) simulator.Faults { f.Outage = simulator.OutageNone; return f })
+	for _, p := range held {
+		require.Equal(t, store.Succeeded, w.settled(p.ID, 90*time.Second).Status)
+		require.Equal(t, 1, w.charges("stripe-eu", p.ID))
+	}
+	require.Equal(t, store.Pending, w.payment(refused.ID).Status)
+	require.Zero(t, w.charges("stripe-us", refused.ID))
+	require.Zero(t, opened("stripe-us"))
 	w.clean()
 }
 
