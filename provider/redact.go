@@ -145,11 +145,14 @@ func luhn(digits string) bool {
 type jsonRedactor struct {
 	dec *json.Decoder
 	out bytes.Buffer
+	enc *json.Encoder // onto out, without HTML escapes
 }
 
 func redactJSON(body []byte) ([]byte, error) {
 	r := jsonRedactor{dec: json.NewDecoder(bytes.NewReader(body))}
 	r.dec.UseNumber()
+	r.enc = json.NewEncoder(&r.out)
+	r.enc.SetEscapeHTML(false)
 	if err := r.value(false, 0); err != nil {
 		return nil, err
 	}
@@ -201,9 +204,7 @@ func (r *jsonRedactor) scalar(v any, secret bool) {
 
 // write encodes without HTML escapes; no value that gets here can fail to encode.
 func (r *jsonRedactor) write(v any) {
-	enc := json.NewEncoder(&r.out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err == nil {
+	if err := r.enc.Encode(v); err == nil {
 		r.out.Truncate(r.out.Len() - 1) // the encoder's line feed
 	}
 }

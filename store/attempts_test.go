@@ -25,7 +25,6 @@ func TestAttemptCarriesTheOperationsOwnKeyAndBytes(t *testing.T) {
 	require.Equal(t, 1, a.Seq)
 	require.Equal(t, w.Now().Add(keyLife), a.ReplayUntil)
 	require.Equal(t, store.Pending, after.Status)
-	require.Equal(t, "in_flight", after.NextCheckWhy)
 	require.Equal(t, w.Now().Add(deadline), a.Deadline)
 
 	w.finish(a, notSent())

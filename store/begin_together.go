@@ -59,9 +59,9 @@ func (s *Store) beginTogether(ctx context.Context, list []BeginParams) (out []be
 				return err
 			}
 			c := s.markChange(a, p)
-			// The attempt's own deadline says when it is overdue. Leaving the indexed time as
-			// it is lets Postgres update the row in its page, without touching an index.
-			c.next, c.set = next{}, func(q *Payment) { q.NextCheckWhy = whyInFlight }
+			// The attempt says that it runs and until when, and the sweep reads it there: the
+			// payment's own row, with its many indexes, is left alone.
+			c.next, c.set = next{}, nil
 			m, ok := s.plainly(pay, c)
 			if !ok {
 				continue

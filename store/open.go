@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/multitracer"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
 // Limits every connection carries, so that no statement of ours holds a lock or a
@@ -46,6 +47,7 @@ func Open(ctx context.Context, dsn, appName string, maxConns int32, tracer ...pg
 		// Times are UTC everywhere; by default pgx scans them into the machine's zone.
 		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID,
 			Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
+		pgxuuid.Register(c.TypeMap()) // else ids go by way of text
 		return nil
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
