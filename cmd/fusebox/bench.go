@@ -14,7 +14,7 @@ import (
 // benchCommand measures parts of Fusebox against their floor and their peer.
 func benchCommand(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("bench: say what: charge, webhook, breaker or page")
+		return errors.New("bench: say what: charge, webhook, isolation, breaker or page")
 	}
 	switch args[0] {
 	case "breaker":
@@ -23,6 +23,8 @@ func benchCommand(ctx context.Context, args []string, out io.Writer) error {
 		return benchCharge(ctx, args[1:], out)
 	case "webhook":
 		return benchWebhook(ctx, args[1:], out)
+	case "isolation":
+		return benchIsolation(ctx, args[1:], out)
 	case "page":
 		return benchPage(ctx, args[1:], out)
 	case bench.LeakWorker: // a process that "bench breaker" starts
@@ -34,7 +36,7 @@ func benchCommand(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return bench.RunLeakWorker(ctx, o, os.Stdin, out)
 	}
-	return fmt.Errorf("bench: %q is none of charge, webhook, breaker and page", args[0])
+	return fmt.Errorf("bench: %q is none of charge, webhook, isolation, breaker and page", args[0])
 }
 
 func benchBreaker(ctx context.Context, args []string, out io.Writer) error {

@@ -70,6 +70,30 @@ func benchWebhook(ctx context.Context, args []string, out io.Writer) error {
 	return bench.RunWebhook(ctx, o, sign, out)
 }
 
+// benchIsolation measures what a provider that hangs does to another one's charges.
+// DATABASE_URL may name an empty database.
+func benchIsolation(ctx context.Context, args []string, out io.Writer) error {
+	o := bench.IsolationOptions{DatabaseURL: os.Getenv("DATABASE_URL"), RedisURL: os.Getenv("REDIS_URL"), Progress: os.Stderr}
+	fs := newFlags("bench isolation", "")
+	fs.BoolVar(&o.JSON, "json", false, "print JSON")
+	fs.IntVar(&o.Rounds, "rounds", 5, "turns, each alone and beside the provider that hangs")
+	fs.IntVar(&o.Queued, "queued", 500, "payments that wait at the provider that hangs")
+	fs.IntVar(&o.Rate, "rate", 50, "payments per second at the healthy provider")
+	fs.DurationVar(&o.For, "for", 10*time.Second, "length of one turn")
+	quiet := fs.Bool("quiet", false, "say nothing on standard error")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if *quiet {
+		o.Progress = nil
+	}
+	o.Start = func(ctx context.Context, databaseURL, redisURL string) (bench.Charger, string, error) {
+		f, err := startCharger(ctx, databaseURL, redisURL, 8, 1)
+		return f, hangingProvider, err
+	}
+	return bench.RunIsolation(ctx, o, out)
+}
+
 // benchProcesses are processes of this program that a benchmark started.
 type benchProcesses struct {
 	env  []string
@@ -146,6 +170,13 @@ func startCharger(ctx context.Context, databaseURL, redisURL string, clients, wo
 	if err != nil {
 		return c, err
 	}
+	if _, err := ps.start(told, "simulate", "--name", hangingProvider, "--api-key", "bench-key", "--webhook-secret", benchSecret, "--outage", "black_hole"); err != nil {
+		return c, err
+	}
+	hangs, err := toldURL(ctx, told)
+	if err != nil {
+		return c, err
+	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return c, err
@@ -154,8 +185,9 @@ func startCharger(ctx context.Context, databaseURL, redisURL string, clients, wo
 	listen := ln.Addr().String()
 	_ = ln.Close() // only its number was wanted
 	ps.env = append(ps.env, "DATABASE_URL="+databaseURL, "REDIS_URL="+redisURL, "FUSEBOX_LISTEN="+listen, "FUSEBOX_LOG_LEVEL=error",
-		"FUSEBOX_PROVIDERS=atlas", "FUSEBOX_REDIS_TIMEOUT=1s", fmt.Sprintf("FUSEBOX_DB_CONNS=%d", clients/2),
+		"FUSEBOX_PROVIDERS=atlas,"+hangingProvider, "FUSEBOX_REDIS_TIMEOUT=1s", fmt.Sprintf("FUSEBOX_DB_CONNS=%d", max(clients/2, 8)),
 		"PROVIDER_ATLAS_BASE_URL="+url, "PROVIDER_ATLAS_API_KEY=bench-key", "PROVIDER_ATLAS_WEBHOOK_SECRETS="+benchSecret,
+		"PROVIDER_BOREALIS_BASE_URL="+hangs, "PROVIDER_BOREALIS_API_KEY=bench-key", "PROVIDER_BOREALIS_WEBHOOK_SECRETS="+benchSecret,
 		fmt.Sprintf("PROVIDER_ATLAS_CHARGE_WORKERS=%d", 4*clients))
 	server, err := ps.start(nil, "serve")
 	if err != nil {
@@ -182,6 +214,9 @@ func startCharger(ctx context.Context, databaseURL, redisURL string, clients, wo
 	c.Close = func() { pool.Close(); ps.stop() }
 	return c, nil
 }
+
+// hangingProvider takes connections and never answers; only bench isolation pays there.
+const hangingProvider = "borealis"
 
 // benchSecret is long enough for a webhook secret and secret to nobody.
 const benchSecret = "0123456789abcdef0123456789abcdef"

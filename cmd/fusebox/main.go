@@ -34,7 +34,7 @@ func commands() []command {
 		{"verify", "audit the books against the providers' ledgers; exit 1 on a finding", verifyCommand},
 		{"user", "add | passwd | role | disable | enable | sign-out | reset-factor | list: people and roles", userCommand},
 		{"provider", "list, or check NAME: reachability, clock, credentials, webhook secret; moves no money", providerCommand},
-		{"bench", "charge | webhook | breaker | page: measured against its floor and its peer, in the same run", benchCommand},
+		{"bench", "charge | webhook | isolation | breaker | page: measured against its floor and its peer, in the same run", benchCommand},
 		{"apikey", "add | list | revoke: keys for API clients", apiKeyCommand},
 		{"chaos", "the whole system under a seeded schedule of faults, then audited; exit 1 on a finding", chaosCommand},
 		{"breaker", "list | probe | reset | open | close | metrics: circuits by hand", breakerCommand},
