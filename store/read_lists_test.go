@@ -171,14 +171,6 @@ func TestRunsAndTheirItems(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, old.ID, list[0].ID)
 
-	items, _, err := r.RunItems(ctx, run.ID, "", 0, 10)
-	require.NoError(t, err)
-	require.Len(t, items, 2)
-	require.Equal(t, "theirs_only", items[0].Finding, "exceptions come first")
-	items, _, err = r.RunItems(ctx, run.ID, "matched", 0, 10)
-	require.NoError(t, err)
-	require.Len(t, items, 1)
-
 	got, err := r.ReconciliationRun(ctx, run.ID)
 	require.NoError(t, err)
 	require.Equal(t, 1, got.TheirsOnly)

@@ -237,8 +237,10 @@ func scanAttempt(row pgx.CollectableRow) (a Attempt, err error) {
 	return a, err
 }
 
-const objectsSQL = `SELECT provider, object_id, payment_id, reference, operation_key, status,
-	outcome, amount, currency, source, first_seen_at, seen_at, raw
+const seenObjectColumns = `provider, object_id, payment_id, reference, operation_key, status,
+	outcome, amount, currency, source, first_seen_at, seen_at, raw`
+
+const objectsSQL = `SELECT ` + seenObjectColumns + `
 	FROM provider_objects WHERE payment_id = $1 ORDER BY first_seen_at, object_id`
 
 func scanSeenObject(row pgx.CollectableRow) (o ProviderObject, err error) {

@@ -19,6 +19,8 @@ type RunItem struct {
 	ObjectID  string
 	Detail    string
 	At        time.Time
+	Ours      *ItemOurs   // RunItems only; nil: no payment
+	Theirs    *ItemTheirs // RunItems only; nil: no charge
 }
 
 // rowToRun adapts readRun to pgx.CollectRows.
@@ -59,32 +61,6 @@ func (s *Store) ReconciliationRun(ctx context.Context, id uuid.UUID) (Run, error
 		return Run{}, fmt.Errorf("run %s: %w", id, notFound(err))
 	}
 	return r, nil
-}
-
-// RunItems reads a run's findings, newest first and exceptions before matches unless
-// finding narrows them; offset pages through, as a run's items no longer change once
-// it is complete.
-func (s *Store) RunItems(ctx context.Context, runID uuid.UUID, finding string, offset, limit int) (list []RunItem, more bool, err error) {
-	w := &where{}
-	w.and("run_id = ?", runID)
-	if finding != "" {
-		w.and("finding = ?", finding)
-	}
-	sql := fmt.Sprintf(`SELECT finding, payment_id, object_id, detail, at FROM reconciliation_items %s
-		ORDER BY (finding = 'matched'), at DESC, object_id, payment_id OFFSET %s LIMIT %s`, w, w.arg(offset), w.arg(limit+1))
-	rows, err := s.pool.Query(ctx, sql, w.args...)
-	if err != nil {
-		return nil, false, fmt.Errorf("run items: %w", err)
-	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i RunItem, err error) {
-		err = row.Scan(&i.Finding, &i.PaymentID, &i.ObjectID, &i.Detail, &i.At)
-		return i, err
-	})
-	if err != nil {
-		return nil, false, fmt.Errorf("run items: %w", err)
-	}
-	list, more = pageOf(all, limit)
-	return list, more, nil
 }
 
 // SyncEstimate is what a reconciliation run started now would cover.

@@ -13,6 +13,7 @@ const (
 	PathQueue          = "/queue"
 	PathQueues         = "/queues"
 	PathWebhooks       = "/webhook-log"
+	PathObjects        = "/objects"
 	PathReconciliation = "/reconciliation"
 	PathWallets        = "/wallets"
 	PathAudit          = "/audit"
@@ -33,6 +34,12 @@ func WebhookPath(id int64) string { return PathWebhooks + "/" + strconv.FormatIn
 
 // RunPath is one reconciliation run's page.
 func RunPath(id string) string { return PathReconciliation + "/" + url.PathEscape(id) }
+
+// ObjectPath is the page of what a provider has and no payment here names. The id is the
+// provider's and can hold anything, so it stands in the query.
+func ObjectPath(provider, id string) string {
+	return PathObjects + "/" + url.PathEscape(provider) + "?" + url.Values{"id": {id}}.Encode()
+}
 
 // WalletPath is one wallet's page.
 func WalletPath(id string) string { return PathWallets + "/" + url.PathEscape(id) }

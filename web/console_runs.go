@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -117,66 +116,6 @@ func runRow(r store.Run) views.RunRow {
 		Counts: map[string]int{"matched": r.Matched, "ours_only": r.OursOnly, "theirs_only": r.TheirsOnly,
 			"amount_differs": r.AmountDiffers, "status_differs": r.StatusDiffers, "duplicate": r.Duplicate},
 		StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Pages: r.Pages, Exceptions: r.Exceptions, PausedUntil: r.PausedUntil}
-}
-
-// runPage answers one run with its findings; all of it is live.
-func (s *Server) runPage(c echo.Context) error {
-	id, err := idParam(c)
-	if err != nil {
-		return err
-	}
-	finding := c.QueryParam("finding")
-	if finding != "" && !slices.Contains(store.Findings, finding) {
-		return invalid("finding", "is not one of the choices")
-	}
-	offset, err := strconv.Atoi(or(c.QueryParam("from"), "0"))
-	if err != nil || offset < 0 {
-		return invalid("from", "is not a page")
-	}
-	run, err := s.cfg.Store.ReconciliationRun(c.Request().Context(), id)
-	if err != nil {
-		return err
-	}
-	title := views.T(s.viewContext(c), "run.title", "Provider", run.Provider)
-	return s.livePage(c, "reconciliation", title, store.TopicRuns, func(ctx context.Context, rev string) (templ.Component, error) {
-		v, err := s.runView(ctx, id, finding, offset)
-		v.Live = region(c, "run", store.TopicRuns, rev)
-		return views.Run(v), err
-	})
-}
-
-func (s *Server) runView(ctx context.Context, id uuid.UUID, finding string, offset int) (views.RunView, error) {
-	run, err := s.cfg.Store.ReconciliationRun(ctx, id)
-	if err != nil {
-		return views.RunView{}, err
-	}
-	items, more, err := s.cfg.Store.RunItems(ctx, id, finding, offset, rowsPerPage)
-	if err != nil {
-		return views.RunView{}, err
-	}
-	rows, err := s.runRows(ctx, []store.Run{run})
-	if err != nil {
-		return views.RunView{}, err
-	}
-	v := views.RunView{Run: rows[0], Findings: store.Findings, Tabs: runTabs(ctx, rows[0], finding)}
-	for _, i := range items {
-		row := views.RunItemRow{Finding: i.Finding, ObjectID: i.ObjectID, Detail: i.Detail, At: i.At}
-		if i.PaymentID != nil {
-			row.PaymentID = i.PaymentID.String()
-		}
-		v.Items = append(v.Items, row)
-	}
-	path, values := views.RunPath(id.String()), with(nil, "finding", finding)
-	if more {
-		v.Pages.Older = address(path, with(values, "from", strconv.Itoa(offset+rowsPerPage)))
-	}
-	if offset > 0 {
-		v.Pages.Newer = address(path, with(values, "from", strconv.Itoa(max(0, offset-rowsPerPage))))
-	}
-	if len(items) > 0 {
-		v.Pages.Note = views.T(ctx, "run.page_note", "From", messages.Num(ctx, int64(offset+1)), "To", messages.Num(ctx, int64(offset+len(items))))
-	}
-	return v, nil
 }
 
 func runTabs(ctx context.Context, r views.RunRow, finding string) []components.Tab {
