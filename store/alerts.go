@@ -23,7 +23,8 @@ type Alert struct {
 	DedupeKey   string // names the fact; one alert per key
 	PaymentID   *uuid.UUID
 	CreatedAt   time.Time
-	DeliveredAt *time.Time // nil until every sink took it
+	DeliveredAt *time.Time    // nil until every sink took it
+	Known       *Acknowledged // nil: nobody took notice yet
 }
 
 // RaiseAlert stores an alert once per dedupe key and enqueues its delivery, in tx.
@@ -57,11 +58,7 @@ func factKey(key string) string {
 
 // Alert reads one. ErrNotFound.
 func (s *Store) Alert(ctx context.Context, id int64) (Alert, error) {
-	var a Alert
-	err := s.pool.QueryRow(ctx, `
-		SELECT id, kind, severity, provider, title, detail, dedupe_key, payment_id, created_at, delivered_at
-		FROM alerts WHERE id = $1`, id).Scan(&a.ID, &a.Kind, &a.Severity, &a.Provider, &a.Title, &a.Detail,
-		&a.DedupeKey, &a.PaymentID, &a.CreatedAt, &a.DeliveredAt)
+	a, err := scanAlert(s.pool.QueryRow(ctx, "SELECT "+alertColumns+" FROM alerts WHERE id = $1", id))
 	if err != nil {
 		return Alert{}, wrap(notFound(err), "read alert")
 	}

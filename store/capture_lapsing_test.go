@@ -35,7 +35,7 @@ func TestAuthorisationThatIsAboutToLapseIsToldOnce(t *testing.T) {
 	n, err = w.AlertLapsing(t.Context(), 6*time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, 1, n, "the other one is near now")
-	list, _, err := w.ListAlerts(t.Context(), "", 0, 10)
+	list, _, err := w.ListAlerts(t.Context(), store.AlertFilter{}, 0, 10)
 	require.NoError(t, err)
 	require.Equal(t, "authorisation_lapsing", list[0].Kind)
 	require.Equal(t, late.ID, *list[0].PaymentID)

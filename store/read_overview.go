@@ -84,7 +84,7 @@ func (s *Store) Overview(ctx context.Context, aged time.Duration) (Overview, err
 	if err != nil {
 		return Overview{}, fmt.Errorf("overview: %w", err)
 	}
-	if o.Alerts, _, err = s.ListAlerts(ctx, "", 0, 5); err != nil {
+	if o.Alerts, _, err = s.ListAlerts(ctx, AlertFilter{}, 0, 5); err != nil {
 		return Overview{}, err
 	}
 	return o, nil

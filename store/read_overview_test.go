@@ -121,15 +121,15 @@ func TestListAlertsPagesByID(t *testing.T) {
 	for i := range 5 {
 		seedAlert(t, db, i, []string{"info", "critical"}[i%2])
 	}
-	page, more, err := s.ListAlerts(t.Context(), "", 0, 3)
+	page, more, err := s.ListAlerts(t.Context(), store.AlertFilter{}, 0, 3)
 	require.NoError(t, err)
 	require.True(t, more)
 	require.Equal(t, "alert 4", page[0].Title)
-	rest, more, err := s.ListAlerts(t.Context(), "", page[2].ID, 3)
+	rest, more, err := s.ListAlerts(t.Context(), store.AlertFilter{}, page[2].ID, 3)
 	require.NoError(t, err)
 	require.False(t, more)
 	require.Len(t, rest, 2)
-	critical, _, err := s.ListAlerts(t.Context(), "critical", 0, 10)
+	critical, _, err := s.ListAlerts(t.Context(), store.AlertFilter{Severity: "critical"}, 0, 10)
 	require.NoError(t, err)
 	require.Len(t, critical, 2)
 }

@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/a-h/templ"
@@ -29,9 +30,9 @@ func alertLink(a AlertRow) templ.SafeURL {
 	return safe(PathAlerts)
 }
 
-// alertTitle says what happened in the reader's language: by kind when we know the
+// AlertTitle says what happened in the reader's language: by kind when we know the
 // kind, else in the words it was stored with.
-func alertTitle(ctx context.Context, a AlertRow) string {
+func AlertTitle(ctx context.Context, a AlertRow) string {
 	if id := "alert." + a.Kind; messages.Has(id) {
 		return T(ctx, id, "Provider", a.Provider, "Class", Opt(ctx, "class.", a.Class))
 	}
@@ -44,6 +45,11 @@ func alertDetail(ctx context.Context, a AlertRow) string {
 		return Opt(ctx, "circuit.reason.", a.Detail)
 	}
 	return a.Detail
+}
+
+// acknowledgePath is the confirm page to take notice of an alert.
+func acknowledgePath(a AlertRow) string {
+	return PathAlerts + "/" + strconv.FormatInt(a.ID, 10) + "/acknowledge"
 }
 
 // dash stands for nothing in a table cell.

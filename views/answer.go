@@ -130,6 +130,7 @@ type ProposalView struct {
 	PaymentID, To, Name, Reason, Evidence string
 	At, ExpiresAt                         time.Time
 	Mine                                  bool // the reader proposed it
+	Elsewhere                             bool // who reads is not known: the page only leads to where it is decided
 }
 
 // FoundView is what the latest reconciliation run found about a payment.

@@ -100,6 +100,13 @@ type AlertRow struct {
 	PaymentID string
 	At        time.Time
 	Delivered *time.Time
+	Known     *AlertKnown // nil: nobody took notice yet
+}
+
+// AlertKnown is who took notice of an alert.
+type AlertKnown struct {
+	Name, Note string
+	At         time.Time
 }
 
 // spark returns the drawing of one series with its numbers in words.

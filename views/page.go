@@ -28,6 +28,7 @@ type Page struct {
 	Banners  BannerView
 	Flashes  []components.FlashProps
 	Waiting  WaitingView
+	Alerts   WaitingView // alerts that nobody acknowledged
 	Demo     bool
 	DemoNote string
 	Version  string
@@ -48,7 +49,7 @@ type BannerView struct {
 	Rev   string
 }
 
-// WaitingView is how many payments need an answer; empty: none.
+// WaitingView is how many of something wait for a person; empty: none.
 type WaitingView struct{ Count, Rev string }
 
 // navItem is one link of the rail.

@@ -22,20 +22,23 @@ type PaymentView struct {
 
 // PaymentDetail is everything on the page that moves by itself.
 type PaymentDetail struct {
-	Live      components.LiveRegion
-	Facts     PaymentFacts
-	Actions   []ActionLink
-	Terms     PaymentTerms
-	Objects   []ObjectView
-	Attempts  []AttemptView
-	Webhooks  []WebhookRow
-	Wallet    *WalletEffect
-	Refunds   RefundsView
-	Capture   CaptureView
-	Disputes  []DisputeView
-	Timeline  []PaymentMoment
-	Story     StoryView
-	ReplayKey *ReplayKey
+	Live     components.LiveRegion
+	Facts    PaymentFacts
+	Actions  []ActionLink
+	Proposal *ProposalView // waits for a second person; nil: none does
+	// ProposalNeeds names the role that may decide on it, when the reader's may not.
+	ProposalNeeds string
+	Terms         PaymentTerms
+	Objects       []ObjectView
+	Attempts      []AttemptView
+	Webhooks      []WebhookRow
+	Wallet        *WalletEffect
+	Refunds       RefundsView
+	Capture       CaptureView
+	Disputes      []DisputeView
+	Timeline      []PaymentMoment
+	Story         StoryView
+	ReplayKey     *ReplayKey
 	// MoreWebhooks: there are older deliveries than those listed.
 	MoreWebhooks bool
 }

@@ -24,6 +24,7 @@ type PaymentRow struct {
 	CreatedAt time.Time
 	NextAt    *time.Time // when something looks at it again
 	NextWhy   string
+	Notes     int // people wrote so many
 }
 
 // PaymentFilter holds the filter form as typed, and its choices.

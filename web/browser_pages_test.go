@@ -13,6 +13,7 @@ import (
 
 	"fusebox/breaker"
 	"fusebox/store"
+	"fusebox/views"
 	"fusebox/web/browsertest"
 )
 
@@ -39,6 +40,7 @@ func seedPages(t *testing.T, w *webtest, by *browser) pageRows {
 	bulk, err := w.store.FreezeBulk(t.Context(), store.BulkSet{Address: "/payments", Payments: []uuid.UUID{r.payment.ID}},
 		store.Actor{Kind: "user", ID: by.user.ID.String(), Name: by.user.Name})
 	require.NoError(t, err)
+	w.seedAlerts("critical", "warning")
 	r.bulk, r.user = bulk.ID.String(), by.user.ID.String()
 	w.circuits.set(breaker.Snapshot{Key: breaker.Key{Name: "borealis", Class: "charge"}, State: breaker.Open, Epoch: "1",
 		OpenReason: "failures", OpenUntil: w.clock.now().Add(time.Minute)})
@@ -49,7 +51,7 @@ func seedPages(t *testing.T, w *webtest, by *browser) pageRows {
 // that none fits is a page nobody looks at here, and fails the test.
 func (r pageRows) samples() map[string]string {
 	return map[string]string{
-		"/payments/:id": r.payment.ID.String(), "/queue/:id": r.payment.ID.String(), "/webhook-log/:id": strconv.FormatInt(r.webhook, 10), "/wallets/:id": r.wallet.String(),
+		"/payments/:id": r.payment.ID.String(), "/queue/:id": r.payment.ID.String(), "/alerts/:id": "1", "/webhook-log/:id": strconv.FormatInt(r.webhook, 10), "/wallets/:id": r.wallet.String(),
 		"/reconciliation/:id": r.run.ID.String(), "/refunds/:id": r.refund, "/checkout/:id": r.receipt, "/bulk/:id": r.bulk, "/settings/users/:id": r.user, ":provider": "atlas", ":class": "charge", ":name": "atlas", ":lang": "en",
 	}
 }
@@ -58,7 +60,7 @@ func (r pageRows) samples() map[string]string {
 func (r pageRows) extraPages() []string {
 	payment := "/payments/" + r.payment.ID.String()
 	return []string{"/payments?status=unknown&provider=atlas&text=%3Cscript", payment + "/resolve?to=succeeded", payment + "/resolve?to=failed",
-		"/search?q=49.00", "/search?q=nothing+like+it", "/payments/nothing", "/reconciliation/start/borealis", "/checkout", "/demo/faults"}
+		views.ObjectPath("atlas", hostile), "/search?q=49.00", "/search?q=nothing+like+it", "/payments/nothing", "/reconciliation/start/borealis", "/checkout", "/demo/faults", "/alerts/acknowledge?up_to=2"}
 }
 
 // consolePages are the addresses of every page of the console: every GET route that

@@ -37,10 +37,10 @@ func registerConsoleA(s *Server) {
 	s.console.GET("/banners", s.bannersFragment)
 	s.console.GET("/waiting", s.waitingFragment)
 	s.console.GET("/", s.overviewPage)
-	s.console.GET(views.PathAlerts, s.alertsPage)
 	s.console.GET(views.PathProviders, s.providersPage)
 	s.registerTuning()
 	operator := s.console.Group("", s.requireRole(store.RoleOperator))
+	s.registerAlerts(operator)
 	s.registerCircuits(operator)
 	operator.GET(views.PathProviders+"/:provider/resume", s.resumeConfirm)
 	operator.POST(views.PathProviders+"/:provider/resume", s.resumeCharges)
@@ -143,6 +143,7 @@ func (s *Server) page(c echo.Context, active, title string) views.Page {
 	}
 	p.Banners = s.banners(ctx)
 	p.Waiting = s.waiting(ctx)
+	p.Alerts = s.openAlerts(ctx, s.a.hub.rev(store.TopicAlerts))
 	if isHTMX(c) {
 		return p // flashes wait for a whole page
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/a-h/templ"
 	"github.com/google/uuid"
@@ -49,6 +51,26 @@ func (s *Server) proposalView(p store.Payment, prop store.Proposal, me uuid.UUID
 	}
 	return &views.ProposalView{PaymentID: p.ID.String(), To: string(prop.To), Name: prop.Name, Reason: prop.Reason, Evidence: prop.Evidence,
 		At: prop.At, ExpiresAt: prop.ExpiresAt, Mine: prop.By == me}
+}
+
+// standingProposal puts the proposal on a payment's page, and takes away the buttons that
+// would be refused meanwhile. me is the reader; Nil: whoever, and the page only says where
+// to decide.
+func (s *Server) standingProposal(ctx context.Context, p store.Payment, me uuid.UUID, needs string, v *views.PaymentDetail) error {
+	if p.Status != store.Unknown {
+		return nil
+	}
+	prop, err := s.cfg.Store.ProposalOn(ctx, p.ID)
+	if err != nil {
+		return err
+	}
+	if v.Proposal = s.proposalView(p, prop, me); v.Proposal == nil {
+		return nil
+	}
+	v.Proposal.Elsewhere, v.ProposalNeeds = me == uuid.Nil, needs
+	resolve := views.PaymentPath(p.ID.String()) + "/resolve"
+	v.Actions = slices.DeleteFunc(v.Actions, func(a views.ActionLink) bool { return strings.HasPrefix(a.Href, resolve) })
+	return nil
 }
 
 func (s *Server) confirmProposal(what string) echo.HandlerFunc {

@@ -50,6 +50,8 @@ func registerConsoleB(s *Server) {
 	s.registerJobPages()
 	s.console.GET(views.PathReconciliation, s.runsPage)
 	s.console.GET(views.PathReconciliation+"/:id", s.runPage)
+	s.console.GET(views.PathReconciliation+"/:id/items.csv", s.exportRun)
+	s.console.GET(views.PathObjects+"/:provider", s.objectPage)
 	operator.GET(views.PathReconciliation+"/start/:provider", s.confirmSync)
 	operator.POST(views.PathReconciliation+"/start/:provider", s.postSync)
 	s.console.GET(views.PathWallets, s.walletsPage)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fusebox/breaker"
 	"fusebox/provider"
 	"fusebox/store"
 	"fusebox/store/storetest"
@@ -233,7 +234,10 @@ func TestQueuesPageSaysDepthLimitAndWhy(t *testing.T) {
 	w.db.SeedPayment(t, func(p *store.Payment) { p.Status, p.NextCheckAt, p.NextCheckWhy = store.Pending, &next, "circuit_open" })
 	w.db.Exec(t, `INSERT INTO river_job (state, max_attempts, kind, queue, args, scheduled_at) VALUES
 		('available', 5, 'charge', 'charge_atlas', '{}', $1), ('available', 5, 'charge', 'charge_gone', '{}', $1)`, w.clock.now().Add(-time.Minute))
+	w.circuits.set(breaker.Snapshot{Key: breaker.Key{Name: "atlas", Class: "charge"}, State: breaker.Closed, Epoch: "1", InFlight: 3,
+		Settings: breaker.Settings{MaxInFlight: 20}})
 	body := w.signedIn(store.RoleSupport).get("/queues").body
+	require.Contains(t, body, "3 of 20 over all processes")
 	require.Contains(t, body, "atlas: charges")
 	require.Contains(t, body, "charge_gone (not configured here)")
 	require.Contains(t, body, "of 8 per process")

@@ -124,3 +124,22 @@ func TestNotesAndEvidenceOweEverybodyTheSame(t *testing.T) {
 		})
 	}
 }
+
+func TestListsSayThatPeopleWroteSomething(t *testing.T) {
+	t.Parallel()
+	w := newWebtest(t)
+	p := w.db.SeedPayment(t, func(p *store.Payment) { p.Status = store.Unknown })
+	w.db.SeedPayment(t, func(p *store.Payment) { p.Status = store.Unknown })
+	b := w.signedIn(store.RoleOperator)
+	require.NotContains(t, b.get("/payments").body, "note-count")
+	for _, text := range []string{"one", "two"} {
+		_, err := w.store.AddNote(t.Context(), uuid.New(), p.ID, text, store.Actor{Kind: "user", ID: b.user.ID.String(), Name: "Olena"})
+		require.NoError(t, err)
+	}
+	for _, path := range []string{"/payments", "/queue"} {
+		body := b.get(path).body
+		require.Equal(t, 1, strings.Count(body, `class="note-count"`), path)
+		require.Contains(t, body, `href="`+views.PaymentPath(p.ID.String())+`?who=people#timeline-title"`, path)
+		require.Contains(t, body, "2 notes", path)
+	}
+}

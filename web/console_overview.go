@@ -307,8 +307,12 @@ func (s *Server) providerBanners(ctx context.Context, r *reading, name string) (
 		if !ok || c.State == breaker.Closed {
 			continue
 		}
-		list = append(list, views.Banner{ID: "banner-" + name + "-" + class, Tone: components.ToneBad, Href: href,
-			Text: views.T(ctx, "banner.circuit_open", "Provider", name, "Class", views.Opt(ctx, "class.", class),
+		id, tone := "banner.circuit_open", components.ToneBad
+		if c.State == breaker.HalfOpen { // calls go through again, a few at a time: not open, and not well yet
+			id, tone = "banner.circuit_half_open", components.ToneWarn
+		}
+		list = append(list, views.Banner{ID: "banner-" + name + "-" + class, Tone: tone, Href: href,
+			Text: views.T(ctx, id, "Provider", name, "Class", views.Opt(ctx, "class.", class),
 				"Why", views.Opt(ctx, "circuit.reason.", c.OpenReason))})
 	}
 	return list

@@ -132,6 +132,24 @@ func TestOverviewOwesEverybodyTheSame(t *testing.T) {
 	w.exercise(page{method: "GET", path: "/", role: store.RoleSupport})
 }
 
+func TestTheBannerTellsHalfOpenFromOpen(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[breaker.State]map[string]string{
+		breaker.Open:     {"en": "circuit is open", "fr": "est ouvert", "es": "está abierto", "uk": "розімкнено"},
+		breaker.HalfOpen: {"en": "circuit is half-open", "fr": "est semi-ouvert", "es": "está semiabierto", "uk": "напіврозімкнено"},
+	} {
+		w := newWebtest(t)
+		w.circuits.set(breaker.Snapshot{Key: breaker.Key{Name: "atlas", Class: "charge"}, State: state, Epoch: "1", OpenReason: breaker.ReasonConsecutive})
+		b := w.signedIn(store.RoleSupport)
+		for lang, words := range want {
+			b.cookies[cookieLang] = lang
+			banner := between(t, b.get("/payments").body, `id="banner-atlas-charge"`, "</div>")
+			require.Contains(t, banner, words, lang)
+			require.Equal(t, state == breaker.Open, strings.Contains(banner, "tone-bad"))
+		}
+	}
+}
+
 func TestAlertsAreListedByWeightAndInKeysetPages(t *testing.T) {
 	t.Parallel()
 	w := newWebtest(t)
@@ -154,12 +172,12 @@ func TestAlertsAreListedByWeightAndInKeysetPages(t *testing.T) {
 	critical := b.get("/alerts?severity=critical").body
 	require.Contains(t, critical, "Title &lt;b&gt;0s")
 	require.NotContains(t, critical, "54ns")
-	require.Contains(t, b.get("/alerts?severity=info").body, "No alerts of this severity")
+	require.Contains(t, b.get("/alerts?severity=info").body, "No such alerts")
 }
 
 func TestAlertsOweEverybodyTheSame(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"/alerts?before=x", "/alerts?before=-1", "/alerts?severity=loud"} {
+	for _, bad := range []string{"/alerts?before=x", "/alerts?before=-1", "/alerts?severity=loud", "/alerts?state=gone"} {
 		w := newWebtest(t)
 		w.exercise(page{method: "GET", path: "/alerts", role: store.RoleSupport, bad: bad})
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/a-h/templ"
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"fusebox/provider"
@@ -32,7 +33,8 @@ func (s *Server) paymentPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	build := func(ctx context.Context, rev string) (views.PaymentDetail, store.Payment, error) {
+	// build makes the part that moves. me is the reader, if the part is theirs alone.
+	build := func(ctx context.Context, rev string, me uuid.UUID) (views.PaymentDetail, store.Payment, error) {
 		d, err := s.cfg.Store.DossierAt(ctx, id, part)
 		if err != nil {
 			return views.PaymentDetail{}, store.Payment{}, err
@@ -43,18 +45,28 @@ func (s *Server) paymentPage(c echo.Context) error {
 			v.Timeline = slices.DeleteFunc(v.Timeline, func(m views.PaymentMoment) bool { return m.Future })
 		}
 		v.Live = region(c, "payment-live", store.TopicPayments, rev)
-		return v, d.Payment, nil
+		return v, d.Payment, s.standingProposal(ctx, d.Payment, me, s.needsOperator(c), &v)
 	}
 	if isHTMX(c) {
+		me := uuid.Nil
+		if c.QueryParam(paramMe) != "" {
+			if own, err := s.readMe(c); err != nil || !own {
+				return invalid(paramMe, "is somebody else")
+			}
+			me = s.user(c).ID
+		}
 		return s.fragment(c, store.TopicPayments, func(ctx context.Context, rev string) (templ.Component, error) {
-			v, _, err := build(ctx, rev)
+			v, _, err := build(ctx, rev, me)
 			return views.PaymentLive(v), err
 		})
 	}
 	ctx := s.viewContext(c)
-	detail, p, err := build(ctx, s.a.hub.rev(store.TopicPayments))
+	detail, p, err := build(ctx, s.a.hub.rev(store.TopicPayments), s.user(c).ID)
 	if err != nil {
 		return err
+	}
+	if detail.Proposal != nil { // its buttons are the reader's own, and so is the part that moves
+		detail.Live.URL = string(address(views.PaymentPath(id.String()), with(c.QueryParams(), paramMe, s.user(c).ID.String())))
 	}
 	return s.render(c, http.StatusOK, views.Payment(views.PaymentView{
 		Page:   s.page(c, "payments", views.T(ctx, "payment.title", "Order", p.OrderRef)),

@@ -282,6 +282,9 @@ func (s *Server) paymentList(ctx context.Context, q paymentQuery, rev string) (v
 	}
 	v := views.PaymentListView{Filtered: len(q.values) > 0, Rows: paymentRows(page.Payments),
 		Pages: paymentPages(q, page), Show: address(views.PathPayments, q.values)}
+	if err := s.countNotes(ctx, page.Payments, func(i, n int) { v.Rows[i].Notes = n }); err != nil {
+		return v, err
+	}
 	place := q.values
 	switch top := topOf(q, page); {
 	case q.page.After != uuid.Nil:
@@ -332,6 +335,22 @@ func paymentRows(ps []store.Payment) []views.PaymentRow {
 		rows = append(rows, paymentRow(p))
 	}
 	return rows
+}
+
+// countNotes tells how many notes each of the payments has, by its place in the list.
+func (s *Server) countNotes(ctx context.Context, ps []store.Payment, set func(i, notes int)) error {
+	ids := make([]uuid.UUID, len(ps))
+	for i, p := range ps {
+		ids[i] = p.ID
+	}
+	notes, err := s.cfg.Store.NoteCounts(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		set(i, notes[id])
+	}
+	return nil
 }
 
 func paymentRow(p store.Payment) views.PaymentRow {

@@ -125,6 +125,7 @@ func (s *Server) workQueue(ctx context.Context, q queueQuery, own bool, rev stri
 	}
 	v := views.QueueListView{Total: int64(total), Capped: messages.Bounded(ctx, int64(total), store.CountCap)}
 	mine := q.filter.Lease == store.LeaseMine
+	var payments []store.Payment
 	for _, w := range waiting {
 		row := views.AnswerRow{PaymentRow: paymentRow(w.Payment), Since: w.Since, Proposed: w.Proposed}
 		if row.Lease = holderView(w.Lease, q.filter.Me); row.Lease != nil {
@@ -132,6 +133,10 @@ func (s *Server) workQueue(ctx context.Context, q queueQuery, own bool, rev stri
 			mine = mine || row.Lease.Mine
 		}
 		v.Rows = append(v.Rows, row)
+		payments = append(payments, w.Payment)
+	}
+	if err := s.countNotes(ctx, payments, func(i, n int) { v.Rows[i].Notes = n }); err != nil {
+		return v, err
 	}
 	values := q.values
 	if mine && own {

@@ -115,6 +115,7 @@ func (s *Server) forecast(row *views.QueueDepthRow, queue string, r *reading, wa
 	if !known || !read {
 		return
 	}
+	row.Everywhere, row.InFlight = snap.Settings.MaxInFlight, snap.InFlight
 	n := row.Ready
 	for _, w := range waits {
 		if w.Why == "circuit_open" && waitsFor(w) == key {

@@ -201,8 +201,8 @@ func breaksAndResets(t *testing.T, b *browsertest.Tab, name string) {
 		func() bool { return !strings.Contains(b.Text("#banners"), name+": Charges") })
 }
 
-// TestBrowserWithoutScripts: sign in, search, reconcile, resolve and reset work as
-// plain pages and forms.
+// TestBrowserWithoutScripts: sign in, search, reconcile, resolve, reset and acknowledging
+// an alert work as plain pages and forms.
 func TestBrowserWithoutScripts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, place{}, "steady", "outage")
@@ -214,7 +214,7 @@ func TestBrowserWithoutScripts(t *testing.T) {
 	b := browsertest.Open(t, w.url).WithoutScripts()
 	b.SignIn("olena@example.org", w.person("olena@example.org", "Olena", store.RoleOperator))
 
-	b.Open("/search?q=" + p.ID.String())
+	b.Type("#q", p.ID.String()+"\r")
 	b.Sees(10*time.Second, "#verdict", "Unknown")
 	b.Run(chromedp.Click(css("a[href$='/reconcile']")), chromedp.WaitVisible(css("form[action$='/reconcile']")),
 		chromedp.Click(css("form[action$='/reconcile'] button")), chromedp.WaitVisible(css("#verdict")))
@@ -228,4 +228,10 @@ func TestBrowserWithoutScripts(t *testing.T) {
 	b.Run(chromedp.Click(css("a[href$='/outage/charge/reset']")), chromedp.WaitVisible(css("form textarea")),
 		chromedp.SendKeys(css("#typed"), "outage"), chromedp.SendKeys(css("form textarea"), "Back again."), chromedp.Click(css("form[action$='/reset'] button")))
 	w.eventually(60*time.Second, "the waiting payment went through", func() bool { return w.payment(waiting).Status == store.Succeeded })
+
+	b.Open("/alerts?state=open&severity=critical")
+	b.Run(chromedp.Click(css("a[href$='/acknowledge']")), chromedp.WaitVisible(css("#note")),
+		chromedp.SendKeys(css("#note"), "known"), chromedp.Click(css("form[action$='/acknowledge'] button")))
+	b.Sees(10*time.Second, "main", "Acknowledged. It stays on the list with your name.")
+	b.Sees(10*time.Second, "main", "known")
 }
