@@ -43,13 +43,17 @@ func readActionForm(c echo.Context) (actionForm, error) {
 
 // conflictWords says who was first, in words: nothing was changed.
 func conflictWords(ctx context.Context, e *store.ConflictError) string {
-	status := views.Opt(ctx, "status.", string(e.Status))
+	return firstWords(ctx, e, e.What == "operator", views.Opt(ctx, "status.", string(e.Status)))
+}
+
+// firstWords says who was first, about something whose status goes by these words now;
+// decided: what they did was a decision about that very thing.
+func firstWords(ctx context.Context, e *store.ConflictError, decided bool, status string) string {
 	at := messages.Clock(ctx, e.At)
-	if e.What == "operator" {
+	if decided {
 		return views.T(ctx, "conflict.marked", "By", e.By, "Status", status, "Time", at)
 	}
-	what := views.Opt(ctx, "timeline.kind.", e.What)
-	return views.T(ctx, "conflict.moved", "What", what, "Status", status, "Time", at)
+	return views.T(ctx, "conflict.moved", "What", views.Opt(ctx, "timeline.kind.", e.What), "Status", status, "Time", at)
 }
 
 // actionFacts say which payment an action is about.

@@ -41,7 +41,7 @@ func (s *Server) confirmResolve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	to, err := resolveTarget(d.Payment, c.QueryParam("to"))
+	to, err := resolveTarget(d.Payment.Status, c.QueryParam("to"))
 	if err != nil {
 		return err
 	}
@@ -58,12 +58,22 @@ func (s *Server) resolveDossier(c echo.Context) (store.Dossier, error) {
 
 // resolveTarget reads the wanted status: paid, failed, or the present one, which only
 // clears the review reasons.
-func resolveTarget(p store.Payment, to string) (store.Status, error) {
+func resolveTarget(now store.Status, to string) (store.Status, error) {
 	switch st := store.Status(to); st {
-	case store.Succeeded, store.Failed, p.Status:
+	case store.Succeeded, store.Failed, now:
 		return st, nil
 	}
 	return "", invalid("to", "must be succeeded, failed or the present status")
+}
+
+// readDecision reads a decision about something whose status is now.
+func readDecision(c echo.Context, now store.Status) (f resolveForm, err error) {
+	f = resolveForm{reason: strings.TrimSpace(c.FormValue("reason")), evidence: strings.TrimSpace(c.FormValue("evidence")),
+		stated: strings.TrimSpace(c.FormValue("stated"))}
+	if f.actionForm, err = readActionForm(c); err == nil {
+		f.to, err = resolveTarget(now, c.FormValue("to"))
+	}
+	return f, err
 }
 
 // postResolve decides a payment on a person's word, once per action id.
@@ -72,15 +82,11 @@ func (s *Server) postResolve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	f := resolveForm{reason: strings.TrimSpace(c.FormValue("reason")), evidence: strings.TrimSpace(c.FormValue("evidence")),
-		stated: strings.TrimSpace(c.FormValue("stated"))}
-	if f.actionForm, err = readActionForm(c); err != nil {
+	f, err := readDecision(c, d.Payment.Status)
+	if err != nil {
 		return err
 	}
 	ctx := s.viewContext(c)
-	if f.to, err = resolveTarget(d.Payment, c.FormValue("to")); err != nil {
-		return err
-	}
 	// The version is looked at first: what somebody else did meanwhile matters more
 	// than a field left empty. A repeat of a done action passes, as the store knows it.
 	if f.check(ctx, d); len(f.errors) > 0 && f.version == d.Payment.Version {

@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 
-	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
 
 	"fusebox/provider"
 	"fusebox/store"
 	"fusebox/views"
 	"fusebox/views/components"
-	"fusebox/views/messages"
 )
 
 // This file is what a person may do about a capture or void that has no answer to trust:
@@ -106,11 +103,7 @@ func captureActFacts(ctx context.Context, k captureCase) []components.Term {
 
 // captureConflictWords says who was first.
 func captureConflictWords(ctx context.Context, o store.Operation, e *store.ConflictError) string {
-	status, at := views.HoldStatus(ctx, string(o.Kind), string(e.Status)), messages.Clock(ctx, e.At)
-	if strings.HasSuffix(e.What, "_operator") {
-		return views.T(ctx, "conflict.marked", "By", e.By, "Status", status, "Time", at)
-	}
-	return views.T(ctx, "conflict.moved", "What", views.Opt(ctx, "timeline.kind.", e.What), "Status", status, "Time", at)
+	return firstWords(ctx, e, strings.HasSuffix(e.What, "_operator"), views.HoldStatus(ctx, string(o.Kind), string(e.Status)))
 }
 
 // confirmCaptureLookup asks before the provider is asked.
@@ -125,19 +118,15 @@ func (s *Server) confirmCaptureLookup(c echo.Context) error {
 func (s *Server) renderCaptureLookup(c echo.Context, status int, k captureCase, problem string) error {
 	ctx, o := s.viewContext(c), k.op
 	what := views.HoldName(ctx, string(o.Kind), o.Seq)
-	props := components.ConfirmProps{
-		Title: views.T(ctx, "hold.ask.title", "What", what), Problem: problem, Facts: captureActFacts(ctx, k),
-		Lead: views.T(ctx, "hold.ask.lead", "Provider", o.Provider, "What", what, "Money", views.Money(ctx, o.Amount, o.Currency)),
-		Consequences: []components.Consequence{
-			{Text: views.N(ctx, "act.reconcile.calls", int64(s.lookupRequests(store.Payment{Provider: o.Provider, ProviderPaymentID: o.ProviderPaymentID})), "Provider", o.Provider)},
-			{Text: views.T(ctx, "hold.ask.zero")}, {Text: views.T(ctx, "hold.ask.may_settle")},
-		},
-		Action: templ.SafeURL(capturePath(o) + "/lookup"), Cancel: templ.SafeURL(capturePlace(o)), ActionID: newActionID(),
-		Hidden: []components.HiddenField{{Name: "version", Value: strconv.FormatInt(o.Version, 10)}},
-		Submit: views.T(ctx, "act.reconcile.submit", "Provider", o.Provider),
-	}
-	if !s.mayAskRefund(o) {
-		props.Blocked, props.Consequences, props.Lead = views.T(ctx, "hold.ask.none"), nil, ""
+	props := operationForm(o, capturePath(o)+"/lookup", capturePlace(o))
+	props.Title, props.Submit = views.T(ctx, "hold.ask.title", "What", what), views.T(ctx, "act.reconcile.submit", "Provider", o.Provider)
+	props.Problem, props.Facts = problem, captureActFacts(ctx, k)
+	if s.mayAskRefund(o) {
+		props.Lead = views.T(ctx, "hold.ask.lead", "Provider", o.Provider, "What", what, "Money", views.Money(ctx, o.Amount, o.Currency))
+		props.Consequences = []components.Consequence{s.lookupCalls(ctx, o, o.ProviderPaymentID),
+			{Text: views.T(ctx, "hold.ask.zero")}, {Text: views.T(ctx, "hold.ask.may_settle")}}
+	} else {
+		props.Blocked = views.T(ctx, "hold.ask.none")
 	}
 	return s.renderConfirm(c, status, "payments", props.Title, props)
 }
@@ -148,30 +137,18 @@ func (s *Server) postCaptureLookup(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	form, err := readActionForm(c)
-	if err != nil {
-		return err
-	}
-	ctx := s.viewContext(c)
-	if !s.canAskRefund(k.op) {
-		return s.renderCaptureLookup(c, http.StatusConflict, k, "")
-	}
-	_, err = s.cfg.Store.LookUpOperationNow(ctx, form.actionID, k.op.ID, form.version, s.actor(c))
-	var conflict *store.ConflictError
-	if problem := ""; errors.As(err, &conflict) || errors.Is(err, store.ErrNotAllowed) {
+	return s.askOperation(c, k.op, capturePlace(k.op), func(refused bool, conflict *store.ConflictError) error {
+		problem, ctx := "", s.viewContext(c)
 		if conflict != nil {
 			problem = captureConflictWords(ctx, k.op, conflict)
 		}
-		if err := s.readCapture(ctx, &k); err != nil {
-			return err
+		if refused {
+			if err := s.readCapture(ctx, &k); err != nil {
+				return err
+			}
 		}
 		return s.renderCaptureLookup(c, http.StatusConflict, k, problem)
-	}
-	if err != nil {
-		return err
-	}
-	s.flash(c, "ok", views.T(ctx, "act.reconcile.done", "Provider", k.op.Provider))
-	return c.Redirect(http.StatusSeeOther, capturePlace(k.op))
+	})
 }
 
 // confirmCaptureResolve shows what a decision about a capture or void would do.
@@ -180,7 +157,7 @@ func (s *Server) confirmCaptureResolve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	to, err := refundTarget(k.op, c.QueryParam("to"))
+	to, err := resolveTarget(k.op.Status, c.QueryParam("to"))
 	if err != nil {
 		return err
 	}
@@ -193,15 +170,11 @@ func (s *Server) postCaptureResolve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	f := resolveForm{reason: strings.TrimSpace(c.FormValue("reason")), evidence: strings.TrimSpace(c.FormValue("evidence")),
-		stated: strings.TrimSpace(c.FormValue("stated"))}
-	if f.actionForm, err = readActionForm(c); err != nil {
+	f, err := readDecision(c, k.op.Status)
+	if err != nil {
 		return err
 	}
 	ctx := s.viewContext(c)
-	if f.to, err = refundTarget(k.op, c.FormValue("to")); err != nil {
-		return err
-	}
 	if s.capturePaysAlone(k, f.to) {
 		return s.renderCaptureResolve(c, http.StatusConflict, k, f) // which says why
 	}
@@ -277,19 +250,12 @@ func (s *Server) renderCaptureResolve(c echo.Context, status int, k captureCase,
 	case store.Succeeded:
 		title, lead, submit = "hold.resolve.title.succeeded", "hold.resolve.lead.succeeded", "hold.act.done"
 	}
-	props := components.ConfirmProps{
-		Title: views.T(ctx, title, "What", what), Lead: views.T(ctx, lead, "What", what, "Money", views.Money(ctx, o.Amount, o.Currency)),
-		Problem: f.problem, Facts: captureActFacts(ctx, k), Consequences: captureResolveConsequences(ctx, k, f.to),
-		Action: templ.SafeURL(capturePath(o) + "/resolve"), Cancel: templ.SafeURL(capturePlace(o)), ActionID: f.action(),
-		Hidden: []components.HiddenField{{Name: "version", Value: strconv.FormatInt(o.Version, 10)}, {Name: "to", Value: string(f.to)}},
-		Fields: f.ofCharge(o).fields(ctx, chargeCase(k)),
-		Reason: &components.Field{ID: "reason", Label: views.T(ctx, "ui.reason"), Hint: views.T(ctx, "act.resolve.reason_hint"),
-			Value: f.reason, Error: f.errors["reason"], Required: true, Max: maxReason},
-		Submit: views.T(ctx, submit), Danger: true, Errors: f.summary(ctx),
-	}
-	undecided := o.Status == store.Unknown || len(o.NeedsReview) > 0
+	props := decisionProps(ctx, operationForm(o, capturePath(o)+"/resolve", capturePlace(o)), f)
+	props.Title, props.Submit = views.T(ctx, title, "What", what), views.T(ctx, submit)
+	props.Lead = views.T(ctx, lead, "What", what, "Money", views.Money(ctx, o.Amount, o.Currency))
+	props.Facts, props.Consequences, props.Fields = captureActFacts(ctx, k), captureResolveConsequences(ctx, k, f.to), f.ofCharge(o).fields(ctx, chargeCase(k))
 	switch {
-	case !undecided || (f.to != o.Status && o.Status != store.Unknown):
+	case !undecided(o, f.to):
 		props.Blocked = views.T(ctx, "hold.resolve.not_open", "Status", views.HoldStatus(ctx, string(o.Kind), string(o.Status)))
 	case s.capturePaysAlone(k, f.to):
 		props.Blocked = views.T(ctx, "hold.resolve.two")

@@ -5,17 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 
-	"github.com/a-h/templ"
 	"github.com/labstack/echo/v4"
 
 	"fusebox/provider"
 	"fusebox/store"
 	"fusebox/views"
 	"fusebox/views/components"
-	"fusebox/views/messages"
 )
 
 // refundOf reads the refund of the path.
@@ -47,11 +43,7 @@ func (s *Server) toRefund(c echo.Context) error {
 
 // refundConflictWords says who was first.
 func refundConflictWords(ctx context.Context, e *store.ConflictError) string {
-	status, at := views.Opt(ctx, "refund.status.", string(e.Status)), messages.Clock(ctx, e.At)
-	if e.What == "refund_operator" {
-		return views.T(ctx, "conflict.marked", "By", e.By, "Status", status, "Time", at)
-	}
-	return views.T(ctx, "conflict.moved", "What", views.Opt(ctx, "timeline.kind.", e.What), "Status", status, "Time", at)
+	return firstWords(ctx, e, e.What == "refund_operator", views.Opt(ctx, "refund.status.", string(e.Status)))
 }
 
 // freshRefund reads the refund again after a refusal; the old reading is better than none.
@@ -82,20 +74,15 @@ func (s *Server) confirmRefundLookup(c echo.Context) error {
 
 func (s *Server) renderRefundLookup(c echo.Context, status int, o store.Operation, problem string) error {
 	ctx := s.viewContext(c)
-	props := components.ConfirmProps{
-		Title:   views.T(ctx, "refund.ask.title"),
-		Lead:    views.T(ctx, "refund.ask.lead", "Provider", o.Provider, "N", o.Seq, "Money", views.Money(ctx, o.Amount, o.Currency)),
-		Problem: problem, Facts: refundActFacts(ctx, o),
-		Consequences: []components.Consequence{
-			{Text: views.N(ctx, "act.reconcile.calls", int64(s.lookupRequests(store.Payment{Provider: o.Provider, ProviderPaymentID: o.ProviderObjectID})), "Provider", o.Provider)},
-			{Text: views.T(ctx, "refund.ask.zero")}, {Text: views.T(ctx, "refund.ask.may_settle")},
-		},
-		Action: templ.SafeURL(refundPath(o) + "/lookup"), Cancel: templ.SafeURL(refundPlace(o)), ActionID: newActionID(),
-		Hidden: []components.HiddenField{{Name: "version", Value: strconv.FormatInt(o.Version, 10)}},
-		Submit: views.T(ctx, "act.reconcile.submit", "Provider", o.Provider),
-	}
-	if !s.mayAskRefund(o) {
-		props.Blocked, props.Consequences, props.Lead = views.T(ctx, "refund.ask.none"), nil, ""
+	props := operationForm(o, refundPath(o)+"/lookup", refundPlace(o))
+	props.Title, props.Submit = views.T(ctx, "refund.ask.title"), views.T(ctx, "act.reconcile.submit", "Provider", o.Provider)
+	props.Problem, props.Facts = problem, refundActFacts(ctx, o)
+	if s.mayAskRefund(o) {
+		props.Lead = views.T(ctx, "refund.ask.lead", "Provider", o.Provider, "N", o.Seq, "Money", views.Money(ctx, o.Amount, o.Currency))
+		props.Consequences = []components.Consequence{s.lookupCalls(ctx, o, o.ProviderObjectID),
+			{Text: views.T(ctx, "refund.ask.zero")}, {Text: views.T(ctx, "refund.ask.may_settle")}}
+	} else {
+		props.Blocked = views.T(ctx, "refund.ask.none")
 	}
 	return s.renderConfirm(c, status, "payments", props.Title, props)
 }
@@ -106,26 +93,16 @@ func (s *Server) postRefundLookup(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	form, err := readActionForm(c)
-	if err != nil {
-		return err
-	}
-	ctx := s.viewContext(c)
-	if !s.canAskRefund(o) {
-		return s.renderRefundLookup(c, http.StatusConflict, o, "")
-	}
-	_, err = s.cfg.Store.LookUpOperationNow(ctx, form.actionID, o.ID, form.version, s.actor(c))
-	var conflict *store.ConflictError
-	switch {
-	case errors.As(err, &conflict):
-		return s.renderRefundLookup(c, http.StatusConflict, s.freshRefund(ctx, o), refundConflictWords(ctx, conflict))
-	case errors.Is(err, store.ErrNotAllowed):
-		return s.renderRefundLookup(c, http.StatusConflict, s.freshRefund(ctx, o), "")
-	case err != nil:
-		return err
-	}
-	s.flash(c, "ok", views.T(ctx, "act.reconcile.done", "Provider", o.Provider))
-	return c.Redirect(http.StatusSeeOther, refundPlace(o))
+	return s.askOperation(c, o, refundPlace(o), func(refused bool, conflict *store.ConflictError) error {
+		problem, ctx := "", s.viewContext(c)
+		if conflict != nil {
+			problem = refundConflictWords(ctx, conflict)
+		}
+		if refused {
+			o = s.freshRefund(ctx, o)
+		}
+		return s.renderRefundLookup(c, http.StatusConflict, o, problem)
+	})
 }
 
 // refundCase is a refund with what a decision about it has to look at.
@@ -155,18 +132,13 @@ func (s *Server) readCase(ctx context.Context, k *refundCase) (err error) {
 	return err
 }
 
-// refundTarget reads the wanted status, as resolveTarget does.
-func refundTarget(o store.Operation, to string) (store.Status, error) {
-	return resolveTarget(store.Payment{Status: o.Status}, to)
-}
-
 // confirmRefundResolve shows what marking a refund would do.
 func (s *Server) confirmRefundResolve(c echo.Context) error {
 	k, err := s.refundCase(c)
 	if err != nil {
 		return err
 	}
-	to, err := refundTarget(k.refund, c.QueryParam("to"))
+	to, err := resolveTarget(k.refund.Status, c.QueryParam("to"))
 	if err != nil {
 		return err
 	}
@@ -185,15 +157,11 @@ func (s *Server) postRefundResolve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	f := refundDecision{wallet: c.FormValue("wallet"), resolveForm: resolveForm{reason: strings.TrimSpace(c.FormValue("reason")),
-		evidence: strings.TrimSpace(c.FormValue("evidence")), stated: strings.TrimSpace(c.FormValue("stated"))}}
-	if f.actionForm, err = readActionForm(c); err != nil {
+	f := refundDecision{wallet: c.FormValue("wallet")}
+	if f.resolveForm, err = readDecision(c, k.refund.Status); err != nil {
 		return err
 	}
 	ctx := s.viewContext(c)
-	if f.to, err = refundTarget(k.refund, c.FormValue("to")); err != nil {
-		return err
-	}
 	if f.check(ctx, k.dossier); len(f.errors) > 0 && f.version == k.refund.Version {
 		return s.renderRefundResolve(c, http.StatusUnprocessableEntity, k, f)
 	}
@@ -224,22 +192,15 @@ func (s *Server) postRefundResolve(c echo.Context) error {
 func (s *Server) renderRefundResolve(c echo.Context, status int, k refundCase, f refundDecision) error {
 	ctx, o := s.viewContext(c), k.refund
 	words := refundResolveWords(o, f.to)
-	props := components.ConfirmProps{
-		Title: views.T(ctx, words.title), Lead: views.T(ctx, words.lead, "N", o.Seq, "Money", views.Money(ctx, o.Amount, o.Currency)),
-		Problem: f.problem, Facts: refundActFacts(ctx, o), Consequences: refundResolveConsequences(ctx, k, f.to),
-		Action: templ.SafeURL(refundPath(o) + "/resolve"), Cancel: templ.SafeURL(refundPlace(o)), ActionID: f.action(),
-		Hidden: []components.HiddenField{{Name: "version", Value: strconv.FormatInt(o.Version, 10)}, {Name: "to", Value: string(f.to)}},
-		Fields: f.fields(ctx, k.dossier),
-		Reason: &components.Field{ID: "reason", Label: views.T(ctx, "ui.reason"), Hint: views.T(ctx, "act.resolve.reason_hint"),
-			Value: f.reason, Error: f.errors["reason"], Required: true, Max: maxReason},
-		Submit: views.T(ctx, words.submit), Danger: true, Errors: f.summary(ctx),
-	}
+	props := decisionProps(ctx, operationForm(o, refundPath(o)+"/resolve", refundPlace(o)), f.resolveForm)
+	props.Title, props.Submit = views.T(ctx, words.title), views.T(ctx, words.submit)
+	props.Lead = views.T(ctx, words.lead, "N", o.Seq, "Money", views.Money(ctx, o.Amount, o.Currency))
+	props.Facts, props.Consequences, props.Fields = refundActFacts(ctx, o), refundResolveConsequences(ctx, k, f.to), f.fields(ctx, k.dossier)
 	if msg := f.errors["wallet"]; msg != "" {
 		props.Errors = append(props.Errors, components.FieldError{FieldID: "wallet", Text: msg})
 	}
-	undecided := o.Status == store.Unknown || len(o.NeedsReview) > 0
 	switch {
-	case !undecided || (f.to != o.Status && o.Status != store.Unknown):
+	case !undecided(o, f.to):
 		props.Blocked = views.T(ctx, "refund.resolve.not_open", "Status", views.Opt(ctx, "refund.status.", string(o.Status)))
 	case f.problem != "":
 		props.Blocked = views.T(ctx, "conflict.look")
