@@ -184,7 +184,7 @@ func (p payment) captureOf(q provider.OperationQuery) (o *provider.Object, said 
 	}
 	for _, raw := range *p.Embedded.Captures {
 		r, err := decodePart(raw, "capture")
-		if err != nil {
+		if err != nil || r.ID == "" {
 			return nil, false
 		}
 		if id := r.metadata().OperationID; id == "" || !strings.EqualFold(id, q.OperationID) {

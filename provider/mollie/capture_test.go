@@ -159,6 +159,7 @@ func TestCapturesUnderWay(t *testing.T) {
 		"pending":           {held(list(one("op1", "failed"), one("op1", "pending"))), provider.LookupFound, provider.Processing},
 		"ahead of its time": {held(list(one("op1", "succeeded"))), provider.LookupFound, provider.Succeeded},
 		"cannot be read":    {held(list(map[string]any{"amount": 1})), provider.LookupNoAnswer, ""},
+		"without an id":     {held(list(renderedCapture("", "op1", "tr_1", "failed", back10))), provider.LookupNoAnswer, ""},
 		"a pending payment": {said("status", "pending"), provider.LookupFound, provider.Processing},
 	} {
 		q := provider.OperationQuery{Kind: provider.OpCapture, OperationID: "op1", PaymentID: "p1", ProviderPaymentID: "tr_1", Want: back10}
