@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -154,6 +155,32 @@ func TestPostgresRestartedMidRun(t *testing.T) {
 		require.Equal(t, 1, w.charges("steady", uuid.MustParse(id)))
 	}
 	w.clean()
+}
+
+// TestPostgresRestartedWhileAWorkerStarts: a database that goes away between the pool's
+// first question and the queues' is waited for.
+func TestPostgresRestartedWhileAWorkerStarts(t *testing.T) {
+	t.Parallel()
+	pg, err := localpg.Start(t.Context(), localpg.Options{TCP: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = pg.Stop() })
+	w := newWorld(t, place{db: storetest.NewOn(t, pg.DSN("postgres"))}, "steady")
+	cfg, err := loadConfig(w.env)
+	require.NoError(t, err)
+	a, err := build(t.Context(), cfg, "work")
+	require.NoError(t, err)
+	t.Cleanup(a.close)
+	r, err := a.runner(nil)
+	require.NoError(t, err)
+	require.NoError(t, pg.Kill())
+	restarted := make(chan error, 1)
+	time.AfterFunc(300*time.Millisecond, func() { restarted <- pg.Restart(context.Background()) })
+	err = a.startJobs(t.Context(), r)
+	require.NoError(t, <-restarted)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.Stop(context.Background()) })
+	p := w.pay("steady", "after the restart")
+	require.Equal(t, store.Succeeded, w.settled(p.ID, time.Minute).Status)
 }
 
 // chargeTimes makes n payments one after another and returns the median time from

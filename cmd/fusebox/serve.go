@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/errgroup"
 
 	"fusebox/jobs"
@@ -97,13 +98,31 @@ func (a *app) serveHTTP(ctx context.Context, ln net.Listener, srv *web.Server) e
 // runJobs works the queues until ctx ends. The working context is detached: a
 // signal must not cancel a charge in flight before its grace is over.
 func (a *app) runJobs(ctx context.Context, r *jobs.Runner) error {
-	if err := r.Start(context.WithoutCancel(ctx)); err != nil {
+	if err := a.startJobs(ctx, r); err != nil {
 		return err
 	}
 	<-ctx.Done()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StopGrace)
 	defer cancel()
 	return r.Stop(grace)
+}
+
+// startJobs waits, as openPool does, for a database that went away after the pool was
+// opened and is restarting. Ended by ctx it has started nothing, and stopping that is fine.
+func (a *app) startJobs(ctx context.Context, r *jobs.Runner) error {
+	deadline := time.Now().Add(startGrace)
+	for {
+		err := r.Start(context.WithoutCancel(ctx))
+		// Of what was connected before, a connection can be found dead without a question.
+		away := startingUp(err) || errors.Is(err, pgconn.ErrConnClosed)
+		if err == nil || !away || time.Now().After(deadline) {
+			return err
+		}
+		a.log.Warn("the database went away; waiting", "error", err)
+		if !sleep(ctx, time.Second) {
+			return nil
+		}
+	}
 }
 
 func workCommand(ctx context.Context, args []string, _ io.Writer) error {
