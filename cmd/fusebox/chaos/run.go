@@ -34,7 +34,8 @@ type Report struct {
 	SecondsToSettle float64        `json:"seconds_to_settle"`
 	Unsettled       []string       `json:"unsettled"`
 	IdleSamples     int            `json:"idle_transaction_samples"`
-	JobsDiscarded   []string       `json:"jobs_discarded"` // kinds of work the queue gave up on; the sweep trusts rows
+	IdleSeen        int            `json:"idle_transactions_seen"` // one by one: a busy machine; many after one statement: a finding
+	JobsDiscarded   []string       `json:"jobs_discarded"`         // kinds of work the queue gave up on; the sweep trusts rows
 
 	Invariants map[string]Check `json:"invariants"`
 	Verify     map[string]any   `json:"verify"`
@@ -118,7 +119,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err == nil {
 		err = w.audit(ctx, t, &r)
 	}
-	r.IdleSamples = x.samples
+	r.IdleSamples, r.IdleSeen = x.samples, len(x.seen)
 	w.sum(t, &r)
 	return r, err
 }

@@ -11,6 +11,11 @@ import (
 // 1.5 s here, so one that is open across a call stands out.
 const idle = time.Second
 
+// often is from how many transactions on, idle after the same statement, it is a finding.
+// A call of a provider inside a transaction would hold dozens in every fault of a
+// provider's; one by one a process is only kept waiting by a busy machine.
+const often = 3
+
 // every is the pause between two looks.
 const every = 200 * time.Millisecond
 
@@ -24,10 +29,11 @@ type watch struct {
 	until     map[string]time.Time // an explanation holds a little longer
 	samples   int
 	seen      map[string]bool
+	after     map[string]int // by statement
 }
 
 func newWatch(w *world) *watch {
-	return &watch{w: w, explained: map[string]int{}, until: map[string]time.Time{}, seen: map[string]bool{}}
+	return &watch{w: w, explained: map[string]int{}, until: map[string]time.Time{}, seen: map[string]bool{}, after: map[string]int{}}
 }
 
 // explains notes that a fault is on, which may leave transactions idle.
@@ -81,10 +87,10 @@ func (x *watch) run(ctx context.Context) {
 		x.samples++
 		x.mu.Unlock()
 		again := map[string]bool{}
-		for key, line := range found {
+		for key, t := range found {
 			if suspects[key] && !x.seen[key] {
 				x.seen[key] = true
-				x.w.finds("a transaction was open and idle: %s", line)
+				x.notes(t)
 			}
 			again[key] = true
 		}
@@ -92,8 +98,23 @@ func (x *watch) run(ctx context.Context) {
 	}
 }
 
+// notes counts a transaction that was seen idle twice.
+func (x *watch) notes(t idling) {
+	x.w.log.Warn("a transaction was open and idle", "what", t.line)
+	x.mu.Lock()
+	x.after[t.statement]++
+	n := x.after[t.statement]
+	x.mu.Unlock()
+	if n == often {
+		x.w.finds("%d transactions were open and idle after the same statement, the last: %s", n, t.line)
+	}
+}
+
+// idling is a transaction that does nothing.
+type idling struct{ statement, line string }
+
 // sample returns the transactions that have been idle too long, by process and start.
-func (x *watch) sample(ctx context.Context) (map[string]string, error) {
+func (x *watch) sample(ctx context.Context) (map[string]idling, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	rows, err := x.w.pool.Query(ctx, `
@@ -104,14 +125,14 @@ func (x *watch) sample(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	defer rows.Close()
-	out := map[string]string{}
+	out := map[string]idling{}
 	for rows.Next() {
 		var key, name, query string
 		var seconds float64
 		if err := rows.Scan(&key, &name, &seconds, &query); err != nil {
 			return nil, err
 		}
-		out[key] = fmt.Sprintf("%s, %.1f s after %q", name, seconds, query)
+		out[key] = idling{query, fmt.Sprintf("%s, %.1f s after %q", name, seconds, query)}
 	}
 	return out, rows.Err()
 }
