@@ -310,3 +310,35 @@ func TestResolvingAHeldPaymentSettlesItsCapture(t *testing.T) {
 		require.Empty(t, op.NeedsReview)
 	}
 }
+
+// An answer that names other money than was asked for says no more than that somebody
+// has to be asked; what the provider then shows as held is what counts.
+func TestHeldMoneyMisstatedOnceIsSettledByTheLookup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.create(func(n *store.NewPayment) { n.Capture = store.CaptureManual })
+	wrong := object(p, "obj", provider.Processing)
+	wrong.Money.Amount++
+	c := answered(provider.Unknown, &wrong)
+	c.Review = store.ReviewAmountMismatch
+	p = w.charge(p.ID, c)
+	require.Equal(t, store.Unknown, p.Status)
+	require.Contains(t, p.NeedsReview, store.ReviewAmountMismatch)
+
+	right := object(p, "obj", provider.Processing)
+	right.Totals = &provider.Totals{Authorised: 1000}
+	p = w.lookup(p.ID, foundBy(right))
+	require.Equal(t, store.Processing, p.Status)
+	require.Empty(t, p.NeedsReview)
+	require.EqualValues(t, 1000, p.AuthorisedAmount)
+
+	again := w.create(func(n *store.NewPayment) { n.Capture = store.CaptureManual })
+	wrong = object(again, "obj-2", provider.Processing)
+	wrong.Money.Amount++
+	c = answered(provider.Unknown, &wrong)
+	c.Review = store.ReviewAmountMismatch
+	w.charge(again.ID, c)
+	again = w.lookup(again.ID, foundBy(wrong))
+	require.Equal(t, store.Unknown, again.Status, "the lookup says it too")
+	require.Contains(t, again.NeedsReview, store.ReviewAmountMismatch)
+}

@@ -196,7 +196,8 @@ func (s *Store) bareAnswer(ctx context.Context, tx pgx.Tx, pay Payment, p Finish
 
 // unknown is an answer that decides nothing. It makes a pending payment unknown;
 // whatever better evidence (an event that was faster) established stays. An object
-// over other money is evidence; any other is a hint for the lookup at most.
+// that took other money is evidence; any other is a hint for the lookup at most, whose
+// answer about money that is only held may well be ours.
 func (s *Store) unknown(ctx context.Context, tx pgx.Tx, pay Payment, p FinishParams, c change) (Payment, error) {
 	o := p.Charged
 	c.reason = o.Reason
@@ -211,7 +212,7 @@ func (s *Store) unknown(ctx context.Context, tx pgx.Tx, pay Payment, p FinishPar
 		pay, _, err := s.apply(ctx, tx, pay, c)
 		return pay, err
 	}
-	if slices.Contains(c.add, ReviewAmountMismatch) && o.Object.Outcome != "" {
+	if slices.Contains(c.add, ReviewAmountMismatch) && o.Object.Outcome == provider.Succeeded {
 		return s.settle(ctx, tx, pay, finding{on: ByAnswer, observations: s.seen("answer", s.Now(), *o.Object),
 			reason: o.Reason, message: o.Message, change: c})
 	}
