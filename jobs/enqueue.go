@@ -20,6 +20,11 @@ import (
 // River itself does with short snoozes; otherwise it would take up to a tick longer.
 const schedulerTick = 5 * time.Second
 
+// tellEvery is how often at most the workers of a queue are told of new jobs by one
+// process. River's own 100 ms would be most of what a charge takes; each telling holds a
+// lock of the whole server until its transaction is committed.
+const tellEvery = 20 * time.Millisecond
+
 // Enqueuer implements store.Enqueuer with an insert-only River client.
 type Enqueuer struct {
 	client *river.Client[pgx.Tx]
@@ -31,7 +36,7 @@ var _ store.Enqueuer = (*Enqueuer)(nil)
 // NewEnqueuer returns an enqueuer on pool. It only inserts, so every process that
 // writes payments can have one without working any queue.
 func NewEnqueuer(pool *pgxpool.Pool, log *slog.Logger) (*Enqueuer, error) {
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: log})
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: log, FetchCooldown: tellEvery})
 	if err != nil {
 		return nil, fmt.Errorf("jobs: enqueuer: %w", err)
 	}

@@ -24,12 +24,9 @@ const axeRun = `((only) => !window.axe ? null : axe.run(document, {
 // everyRule is WCAG 2.0 to 2.2, A and AA, and axe-core's best practices.
 const everyRule = `{type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}`
 
-// Rules that a colour scheme can break, and those that a width can break besides. What
-// the others look at is the same document in both.
-const (
-	colourRules = `{type: "rule", values: ["color-contrast", "link-in-text-block"]}`
-	layoutRules = `{type: "rule", values: ["color-contrast", "link-in-text-block", "target-size", "scrollable-region-focusable"]}`
-)
+// colourRules are the rules that a colour scheme can break; what the others look at is
+// the same document in both.
+const colourRules = `{type: "rule", values: ["color-contrast", "link-in-text-block"]}`
 
 // Finding is a rule of axe-core that a page breaks, and where.
 type Finding struct {
@@ -106,9 +103,7 @@ func report(t testing.TB, b *Tab, rules, where string) {
 // light and dark. It also fails when the page scrolls sideways. The person's language is
 // changed on the way, and is English again at the end.
 //
-// English is looked at with every rule at each width, and in dark with those about
-// colour. What another language brings are other words: they get every rule at one width
-// in light, and what words can break by their length at the other width in dark.
+// In dark only the rules about colour can find anything new.
 func AxeEverywhere(t testing.TB, b *Tab, path string) {
 	t.Helper()
 	wide, narrow := Widths[0], Widths[1]
@@ -116,20 +111,12 @@ func AxeEverywhere(t testing.TB, b *Tab, path string) {
 		width         int64
 		scheme, rules string
 	}
-	english := []look{{wide, "light", everyRule}, {wide, "dark", colourRules}, {narrow, "dark", colourRules}, {narrow, "light", everyRule}}
-	others := [][]look{
-		{{wide, "light", everyRule}, {narrow, "dark", layoutRules}},
-		{{narrow, "light", everyRule}, {wide, "dark", layoutRules}},
-	}
-	for i, lang := range append(Languages[1:len(Languages):len(Languages)], Languages[0]) {
+	looks := []look{{wide, "light", everyRule}, {wide, "dark", colourRules}, {narrow, "dark", colourRules}, {narrow, "light", everyRule}}
+	for _, lang := range append(Languages[1:len(Languages):len(Languages)], Languages[0]) {
 		b.Language(lang)
 		b.Open(path)
 		got := Eval[string](b, "document.documentElement.lang")
 		require.Equal(t, lang, got, "the language of %s", path)
-		looks := english
-		if lang != Languages[0] {
-			looks = others[(i+len(path))%len(others)] // each language is seen both ways
-		}
 		for _, l := range looks {
 			b.Viewport(l.width)
 			b.Scheme(l.scheme)
