@@ -212,6 +212,9 @@ func (r *Redis) deliver(ctx context.Context, e *shared, batch []*operation) {
 // reported takes in what became of a report.
 func (r *Redis) reported(ctx context.Context, e *shared, o *operation) {
 	switch {
+	case o.err != nil && o.posted:
+		// What this process has counted alone by now came later: a success that was
+		// overtaken must not end a row of failures that came after it.
 	case o.err != nil:
 		r.reportAlone(e, o.of)
 	case o.code != counted:
