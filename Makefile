@@ -47,8 +47,9 @@ static/dist/.built: static/package.json static/build.sh
 	@touch $@
 
 .PHONY: screenshots
-screenshots: .needs-test build ## pictures of every screen, light and dark, 1280 and 360 px, into screenshots/
+screenshots: .needs-test build ## pictures of every screen, light and dark, 1280 and 360 px, into screenshots/: the demo's, and in every/ each page with hostile rows
 	FUSEBOX_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test -count=1 -run TestScreenshots ./cmd/fusebox/
+	FUSEBOX_TEST_SCREENSHOTS=$(CURDIR)/screenshots/every go test -count=1 -run 'TestBrowserPagesAre|TestPictures|TestBrowserA|TestBrowserBulk|TestBrowserPayment' ./web
 
 .PHONY: picture
 picture: screenshots ## renew the README's picture of the overview

@@ -38,9 +38,13 @@ func (b *Tab) Picture(dir, name, path, scheme string, width int64) {
 	b.Scheme(scheme)
 	b.Viewport(width)
 	b.Open(path)
+	b.Wait("body :not(script):not(noscript):not(:empty)") // pages of others draw themselves late
 	b.Fits()
 	b.Screenshot(dir, fmt.Sprintf("%s-%s-%d", name, scheme, width))
 }
+
+// Drawing reports whether pictures are wanted.
+func Drawing() bool { return os.Getenv("FUSEBOX_TEST_SCREENSHOTS") != "" }
 
 // Pictures is Picture in every scheme and width, into the folder that
 // FUSEBOX_TEST_SCREENSHOTS names. Without it the page is opened once and has to fit at
