@@ -61,7 +61,9 @@ func (s *Store) beginTogether(ctx context.Context, list []BeginParams) (out []be
 			c := s.markChange(a, p)
 			// The attempt says that it runs and until when, and the sweep reads it there: the
 			// payment's own row, with its many indexes, is left alone.
-			c.next, c.set = next{}, nil
+			if pay.NextCheckWhy == whyCharge { // else it tells what is over
+				c.next, c.set = next{}, nil
+			}
 			m, ok := s.plainly(pay, c)
 			if !ok {
 				continue
