@@ -22,8 +22,8 @@ const (
 // for live work does nothing; completed, cancelled and discarded jobs never block.
 // River insists on "running" being among them, so work that turns up while its own
 // job runs is skipped. Each kind closes that window in its own way:
-//   - charge and sync re-arm by snoozing themselves, and complete only in the
-//     transaction that writes the outcome;
+//   - charge and sync re-arm by snoozing themselves, and complete in the transaction
+//     that writes the outcome, or after one that settled the payment for good;
 //   - reconcile completes only under the payment's row lock, see reconcile.go;
 //   - webhook and alert rows are found again by the sweep.
 var liveStates = []rivertype.JobState{

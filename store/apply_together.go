@@ -90,7 +90,7 @@ func readTold(ctx context.Context, tx pgx.Tx, list []applying, did []bool) (even
 		ids[i], at[a.id] = a.id, i
 	}
 	var b pgx.Batch
-	byIndex(&b)
+	settings(&b)
 	b.Queue(`SELECT id, provider, coalesce(event_key, ''), state, raw, received_at, event_type = $2 FROM webhook_events
 		WHERE id = ANY($1) ORDER BY id FOR UPDATE SKIP LOCKED`, ids, hintType).Query(func(rows pgx.Rows) error {
 		var in inboxEntry

@@ -89,7 +89,7 @@ func (s *Store) beginTogether(ctx context.Context, list []BeginParams) (out []be
 // an attempt, at providers whose charges are not paused.
 func firstAttempts(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (map[uuid.UUID]Payment, error) {
 	var b pgx.Batch
-	byIndex(&b)
+	settings(&b)
 	free := queueLocks(&b, ids)
 	tried, paused := map[uuid.UUID]bool{}, map[string]bool{}
 	b.Queue(`SELECT DISTINCT payment_id FROM attempts WHERE payment_id = ANY($1)`, ids).Query(intoSet(tried))

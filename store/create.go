@@ -126,7 +126,7 @@ func lockOrders(ctx context.Context, tx pgx.Tx, list []creating) (map[string]boo
 		orders[i] = c.OrderRef
 	}
 	var b pgx.Batch
-	byIndex(&b)
+	settings(&b)
 	free := map[string]bool{}
 	b.Queue(`SELECT o FROM unnest($1::text[]) o WHERE pg_try_advisory_xact_lock(hashtextextended('order:' || o, 0))`, orders).Query(func(rows pgx.Rows) error {
 		var o string

@@ -101,7 +101,7 @@ func knownOf(ctx context.Context, tx pgx.Tx, list []finishing) (known, error) {
 		providers[i], objects[i] = f.call.Provider, ident(f.Charged.Object.ID)
 	}
 	var b pgx.Batch
-	byIndex(&b)
+	settings(&b)
 	k.free = queueLocks(&b, ids)
 	b.Queue(`SELECT id FROM attempts WHERE id = ANY($1) AND (outcome IS NULL OR error_class = $2)`, attempts, noOutcome).Query(intoSet(k.open))
 	b.Queue(`SELECT payment_id FROM provider_objects WHERE payment_id = ANY($1)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -40,7 +41,9 @@ type sharedCall[In, Out any] struct {
 }
 
 // do is one call. did is false if it has to be done alone, which is safe: either nothing
-// of it was committed, or what was is there to be found.
+// of it was committed, or what was is there to be found. A ctx that ends takes back what
+// waits; what has begun is waited for, for detachedLimit at most, so that nobody turns
+// away from work that is then committed: a mark without anybody to send and settle it.
 func (g *together[In, Out]) do(ctx context.Context, in In) (out Out, did bool) {
 	c := &sharedCall[In, Out]{in: in, done: make(chan struct{})}
 	g.mu.Lock()
@@ -57,8 +60,24 @@ func (g *together[In, Out]) do(ctx context.Context, in In) (out Out, did bool) {
 	case <-c.done:
 		return c.out, c.did
 	case <-ctx.Done():
-		return out, false
+		if g.takeBack(c) {
+			return out, false
+		}
+		<-c.done
+		return c.out, c.did
 	}
+}
+
+// takeBack reports whether the call still waited, and does no more.
+func (g *together[In, Out]) takeBack(c *sharedCall[In, Out]) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.waiting, c)
+	if i < 0 {
+		return false
+	}
+	g.waiting = slices.Delete(g.waiting, i, i+1)
+	return true
 }
 
 // work runs batches until nobody waits.
@@ -99,10 +118,12 @@ func (g *together[In, Out]) take() []*sharedCall[In, Out] {
 	return calls
 }
 
-// byIndex has the planner reach every row of a batch by an index. The plans of prepared
-// statements outlive the size of the table they were made for: one made while the table
-// was small would read all of it later.
-func byIndex(b *pgx.Batch) {
+// settings are those of a batch's transaction. The planner is to reach every row by an
+// index: plans of prepared statements outlive the size of the table they were made for,
+// and one made while it was small would read all of it later. And a batch that has to
+// wait for somebody in spite of SKIP LOCKED soon gives up, so that one call's trouble is
+// not everybody's.
+func settings(b *pgx.Batch) {
 	b.Queue(`SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-		set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)`)
+		set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('lock_timeout', '1s', true)`)
 }

@@ -1,0 +1,52 @@
+package store
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Who loses patience takes back what still waits, and hears of what has begun.
+func TestTogetherIsLeftOnlyBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var ran []int
+		g := together[int, int]{run: func(_ context.Context, in []int) ([]int, []bool, error) {
+			<-release
+			ran = append(ran, in...)
+			did := make([]bool, len(in))
+			for i := range did {
+				did[i] = true
+			}
+			return in, did, nil
+		}}
+		g.lanes = togetherLanes - 1 // one lane is enough here
+		type answer struct {
+			out int
+			did bool
+		}
+		ctx, impatient := context.WithCancel(t.Context())
+		begun, waiting, patient := make(chan answer, 1), make(chan answer, 1), make(chan answer, 1)
+		call := func(ctx context.Context, n int, to chan answer) {
+			go func() {
+				out, did := g.do(ctx, n)
+				to <- answer{out, did}
+			}()
+			synctest.Wait()
+		}
+		call(ctx, 1, begun)
+		call(ctx, 2, waiting)
+		call(t.Context(), 3, patient)
+		impatient()
+		synctest.Wait()
+		require.Equal(t, answer{}, <-waiting, "it goes alone")
+		require.Empty(t, begun, "what became of it is not known yet")
+		close(release)
+		require.Equal(t, answer{1, true}, <-begun)
+		require.Equal(t, answer{3, true}, <-patient)
+		require.Equal(t, []int{1, 3}, ran)
+	})
+}
