@@ -81,7 +81,7 @@ func (w *bulkWorker) Work(ctx context.Context, job *river.Job[bulkArgs]) error {
 // check dry-runs a slice of the events.
 func (w *bulkWorker) check(ctx context.Context, b store.Bulk) error {
 	for end := time.Now().Add(bulkSlice); time.Now().Before(end) && ctx.Err() == nil && !w.r.stopped(); {
-		left, err := w.r.cfg.Store.CheckBulkItems(ctx, b.ID, w.parser, checkBatch)
+		left, err := w.r.cfg.Store.CheckBulkItems(ctx, b.ID, w.r.parser, checkBatch)
 		if err != nil {
 			return fmt.Errorf("jobs: check bulk: %w", err)
 		}
@@ -93,8 +93,8 @@ func (w *bulkWorker) check(ctx context.Context, b store.Bulk) error {
 }
 
 // parser reads the events of a provider; nil without one.
-func (w *bulkWorker) parser(name string) store.ParseEvents {
-	if l, ok := w.r.lanes[name]; ok {
+func (r *Runner) parser(name string) store.ParseEvents {
+	if l, ok := r.lanes[name]; ok {
 		return l.adapter.Parse
 	}
 	return nil
@@ -154,7 +154,7 @@ func (w *bulkWorker) end(ctx context.Context, job *river.Job[bulkArgs]) error {
 // item works one item. asked: it cost the provider something.
 func (w *bulkWorker) item(ctx context.Context, it store.BulkItem) (asked bool, err error) {
 	if it.EventID != 0 {
-		parse := w.parser(it.Provider)
+		parse := w.r.parser(it.Provider)
 		if parse == nil {
 			return false, w.skip(ctx, it, store.SkipNoProvider)
 		}
@@ -178,22 +178,19 @@ func (w *bulkWorker) ask(ctx context.Context, it store.BulkItem) (bool, error) {
 	if !ok {
 		return false, w.skip(ctx, it, store.SkipNoProvider)
 	}
-	p, err := w.r.cfg.Store.Payment(ctx, it.PaymentID)
+	found, err := w.r.cfg.Store.Chargeable(ctx, it.PaymentID)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, w.skip(ctx, it, store.SkipGone)
 	}
 	if err != nil {
 		return false, fmt.Errorf("jobs: bulk: %w", err)
 	}
+	p := found.Payment
 	why, err := w.whyNot(ctx, l, p)
 	if err != nil || why != "" {
 		return false, errors.Join(err, w.skipIf(ctx, it, why))
 	}
-	h, err := w.r.readHistory(ctx, p.ID)
-	if err != nil {
-		return false, err
-	}
-	looked, err := w.r.ask(ctx, l, p, h)
+	looked, err := w.r.ask(ctx, l, p, historyOf(found))
 	if err != nil {
 		return false, w.notNow(ctx, l, it, err)
 	}

@@ -96,8 +96,7 @@ func (c *charge) load(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("jobs: charge: %w", err)
 	}
-	c.payment = found.Payment
-	c.history = history{attempts: found.Attempts, notSent: found.NotSent, key: found.Key, first: found.First, last: found.Last}
+	c.payment, c.history = found.Payment, historyOf(found)
 	want := store.Pending
 	if c.job.Args.Recharge {
 		want = store.Unknown

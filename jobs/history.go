@@ -20,12 +20,12 @@ type history struct {
 	first, last time.Time
 }
 
-// readHistory reads a payment's history.
-func (r *Runner) readHistory(ctx context.Context, id uuid.UUID) (history, error) {
-	return r.readAttempts(ctx, id, "charge")
+// historyOf is the history of a payment's charge.
+func historyOf(c store.Chargeable) history {
+	return history{attempts: c.Attempts, notSent: c.NotSent, key: c.Key, first: c.First, last: c.Last}
 }
 
-// readAttempts reads what is left of a payment's attempts of one operation.
+// readAttempts reads what is left of a payment's attempts of one operation on it.
 func (r *Runner) readAttempts(ctx context.Context, id uuid.UUID, operation string) (history, error) {
 	const q = `
 		SELECT count(*), count(*) FILTER (WHERE outcome = 'not_sent'),

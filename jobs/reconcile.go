@@ -42,13 +42,14 @@ func (w *reconcileWorker) Work(ctx context.Context, job *river.Job[reconcileArgs
 	if !ok {
 		return errors.Join(w.r.orphan(ctx, kindReconcile, job.Args.Provider, id, "provider"), river.JobSnooze(time.Hour))
 	}
-	p, err := w.r.cfg.Store.Payment(ctx, id)
+	found, err := w.r.cfg.Store.Chargeable(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return w.r.orphan(ctx, kindReconcile, job.Args.Provider, id, "payment")
 	}
 	if err != nil {
 		return fmt.Errorf("jobs: reconcile: %w", err)
 	}
+	p := found.Payment
 	if !l.asks() && !l.canReplay() {
 		return nil // the store has marked it for a person; asking would prove nothing
 	}
@@ -58,11 +59,7 @@ func (w *reconcileWorker) Work(ctx context.Context, job *river.Job[reconcileArgs
 	if l.replays(p) || l.canReplay() && !l.canAskAbout(p) {
 		return w.replay(ctx, job, l, p)
 	}
-	h, err := w.r.readHistory(ctx, id)
-	if err != nil {
-		return err
-	}
-	return w.lookUp(ctx, job, l, p, h)
+	return w.lookUp(ctx, job, l, p, historyOf(found))
 }
 
 // needsLookup reports whether the provider's answer could change anything: the

@@ -23,7 +23,7 @@ type webhookWorker struct {
 // row says whether it was. What is plain is applied together with others, and River
 // completes the job after that; else the completion commits with the change.
 func (w *webhookWorker) Work(ctx context.Context, job *river.Job[webhookArgs]) error {
-	if w.r.cfg.Store.ApplyTogether(ctx, job.Args.EventID, w.parser) {
+	if w.r.cfg.Store.ApplyTogether(ctx, job.Args.EventID, w.r.parser) {
 		return nil
 	}
 	name, hint, err := w.r.cfg.Store.WebhookWork(ctx, job.Args.EventID)
@@ -46,12 +46,4 @@ func (w *webhookWorker) Work(ctx context.Context, job *river.Job[webhookArgs]) e
 		}
 		return complete(ctx, tx, job)
 	})
-}
-
-// parser reads the bodies of a provider; nil without one.
-func (w *webhookWorker) parser(name string) store.ParseEvents {
-	if l, ok := w.r.lanes[name]; ok {
-		return l.adapter.Parse
-	}
-	return nil
 }

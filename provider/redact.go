@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -66,10 +67,8 @@ func RedactText(s string) string {
 // for its words costs far less than trying the pattern at every place. Outside ASCII the
 // pattern's folding has letters of its own, so such a text is always tried.
 func mayHoldSecret(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return true
-		}
+	if !ascii(s) {
+		return true
 	}
 	low := strings.ToLower(s)
 	return strings.Contains(low, "k_") || strings.Contains(low, "whsec_") || strings.Contains(low, "eyj") ||
@@ -89,18 +88,18 @@ func mayHoldCard(s string) bool {
 
 // isSecretName reports whether the value of a JSON member of this name is never stored.
 func isSecretName(s string) bool {
+	low := strings.ToLower(s)
+	may := !ascii(s) || slices.ContainsFunc(secretEndings, func(end string) bool { return strings.HasSuffix(low, end) })
+	return may && secretName.MatchString(s)
+}
+
+func ascii(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
-			return secretName.MatchString(s)
+			return false
 		}
 	}
-	low := strings.ToLower(s)
-	for _, word := range secretEndings {
-		if strings.HasSuffix(low, word) {
-			return secretName.MatchString(s)
-		}
-	}
-	return false
+	return true
 }
 
 // secretEndings are how every name that secretName matches ends, in lower case.

@@ -17,8 +17,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"fusebox/store/localpg"
 )
 
 // ChargeOptions of Charge.
@@ -102,21 +100,12 @@ func (o ChargeOptions) say(format string, a ...any) {
 
 func (o ChargeOptions) measure(ctx context.Context) (r ChargeReport, err error) {
 	r = ChargeReport{CPUs: runtime.NumCPU(), Go: runtime.Version(), Clients: o.Clients, Rounds: o.Rounds, Before: o.Load, Arms: map[string]Charge{}}
-	if o.DatabaseURL == "" {
-		o.say("starting a private PostgreSQL")
-		pg, err := localpg.Start(ctx, localpg.Options{})
-		if err != nil {
-			return r, err
-		}
-		defer func() { _ = pg.Stop() }() // it ends with this process in any case
-		o.DatabaseURL = pg.DSN("postgres")
-	}
-	redis, err := openRedis(ctx, o.RedisURL)
+	stop, err := openStores(ctx, &o.DatabaseURL, &o.RedisURL)
 	if err != nil {
 		return r, err
 	}
-	defer redis.stop()
-	fusebox, err := o.Start(ctx, o.DatabaseURL, redis.url)
+	defer stop()
+	fusebox, err := o.Start(ctx, o.DatabaseURL, o.RedisURL)
 	if err != nil {
 		return r, err
 	}
@@ -265,14 +254,14 @@ func (f Charger) pay(ctx context.Context, client *http.Client, key string) error
 	return err
 }
 
-// settled waits until n payments made after that id have succeeded.
+// settled waits until n of the charger's payments made after that id have succeeded.
 func (f Charger) settled(ctx context.Context, first uuid.UUID, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for {
 		var done, other int
 		err := f.Pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status IN ('failed', 'unknown'))
-			FROM payments WHERE id > $1`, first).Scan(&done, &other)
+			FROM payments WHERE id > $1 AND provider = $2`, first, f.Provider).Scan(&done, &other)
 		switch {
 		case err != nil:
 			return err

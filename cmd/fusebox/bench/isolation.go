@@ -13,9 +13,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
-	"fusebox/store/localpg"
 )
 
 // IsolationOptions of RunIsolation.
@@ -80,20 +77,12 @@ func RunIsolation(ctx context.Context, o IsolationOptions, out io.Writer) error 
 
 func (o IsolationOptions) measure(ctx context.Context) (r IsolationReport, err error) {
 	r = IsolationReport{CPUs: runtime.NumCPU(), Go: runtime.Version(), Rounds: o.Rounds, Queued: o.Queued, Rate: o.Rate}
-	if o.DatabaseURL == "" {
-		pg, err := localpg.Start(ctx, localpg.Options{})
-		if err != nil {
-			return r, err
-		}
-		defer func() { _ = pg.Stop() }() // it ends with this process in any case
-		o.DatabaseURL = pg.DSN("postgres")
-	}
-	redis, err := openRedis(ctx, o.RedisURL)
+	stop, err := openStores(ctx, &o.DatabaseURL, &o.RedisURL)
 	if err != nil {
 		return r, err
 	}
-	defer redis.stop()
-	f, hangs, err := o.Start(ctx, o.DatabaseURL, redis.url)
+	defer stop()
+	f, hangs, err := o.Start(ctx, o.DatabaseURL, o.RedisURL)
 	if err != nil {
 		return r, err
 	}
@@ -164,7 +153,7 @@ func (f Charger) steady(ctx context.Context, client *http.Client, rate int, d ti
 	if err != nil {
 		return l, err
 	}
-	if err := f.settledAt(ctx, first, f.Provider, n); err != nil {
+	if err := f.settled(ctx, first, n); err != nil {
 		return l, err
 	}
 	err = f.Pool.QueryRow(ctx, `SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY ms), percentile_cont(0.99) WITHIN GROUP (ORDER BY ms)
@@ -205,27 +194,6 @@ func (f Charger) clear(ctx context.Context, hangs string) error {
 		case <-ctx.Done():
 			return errors.New("the jobs of the hanging provider did not end")
 		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-// settledAt waits until n payments of a provider made after that id have succeeded.
-func (f Charger) settledAt(ctx context.Context, first uuid.UUID, provider string, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	for {
-		var done int
-		err := f.Pool.QueryRow(ctx, `SELECT count(*) FROM payments WHERE id > $1 AND provider = $2 AND status = 'succeeded'`, first, provider).Scan(&done)
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return err
-		}
-		if done == n {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%d of %d payments succeeded in time", done, n)
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

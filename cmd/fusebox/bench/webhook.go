@@ -16,8 +16,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-
-	"fusebox/store/localpg"
 )
 
 // WebhookReport is what RunWebhook measured. Rates are events per second, medians over
@@ -69,21 +67,12 @@ func RunWebhook(ctx context.Context, o ChargeOptions, sign func(raw []byte, at t
 
 func (o ChargeOptions) measureWebhook(ctx context.Context, sign func([]byte, time.Time) (string, string)) (r WebhookReport, err error) {
 	r = WebhookReport{CPUs: runtime.NumCPU(), Go: runtime.Version(), Clients: o.Clients, Rounds: o.Rounds}
-	if o.DatabaseURL == "" {
-		o.say("starting a private PostgreSQL")
-		pg, err := localpg.Start(ctx, localpg.Options{})
-		if err != nil {
-			return r, err
-		}
-		defer func() { _ = pg.Stop() }() // it ends with this process in any case
-		o.DatabaseURL = pg.DSN("postgres")
-	}
-	redis, err := openRedis(ctx, o.RedisURL)
+	stop, err := openStores(ctx, &o.DatabaseURL, &o.RedisURL)
 	if err != nil {
 		return r, err
 	}
-	defer redis.stop()
-	f, err := o.Start(ctx, o.DatabaseURL, redis.url)
+	defer stop()
+	f, err := o.Start(ctx, o.DatabaseURL, o.RedisURL)
 	if err != nil {
 		return r, err
 	}
