@@ -11,6 +11,40 @@ import (
 	"fusebox/store"
 )
 
+// TestAPersonSettlesACaptureThatWasAcknowledgedAndNeverMade: once it has been without a
+// decision for too long, and not before.
+func TestAPersonSettlesACaptureThatWasAcknowledgedAndNeverMade(t *testing.T) {
+	t.Parallel()
+	for _, to := range []store.Status{store.Succeeded, store.Failed} {
+		t.Run(string(to), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			p := w.authorised()
+			op := w.send(w.capture(p, 700).ID, answered(provider.Processing, nil))
+			require.Equal(t, store.Processing, op.Status)
+			_, err := w.decide(op, to)
+			require.ErrorIs(t, err, store.ErrNotAllowed, "the provider may still decide")
+
+			absent := provider.LookedUp{Verdict: provider.LookupAbsent, Way: provider.ByID, Reason: provider.ReasonNotFound}
+			op = w.lookupOp(op.ID, absent, func(l *store.LookupPolicy) { l.MaxLookups = 1 })
+			require.Equal(t, store.Processing, op.Status, "that it is still held proves nothing about what was acknowledged")
+			require.Equal(t, []string{store.ReviewAged}, op.NeedsReview)
+			op, err = w.decide(op, to)
+			require.NoError(t, err)
+			require.Equal(t, to, op.Status)
+			require.Empty(t, op.NeedsReview)
+			p = w.get(p.ID)
+			if to == store.Succeeded {
+				require.Equal(t, store.Succeeded, p.Status)
+				require.Equal(t, int64(700), p.CapturedAmount)
+				return
+			}
+			require.True(t, p.Authorised(), "another one may be asked for")
+			w.capture(p, 1000)
+		})
+	}
+}
+
 func (w *world) decide(op store.Operation, to store.Status) (store.Operation, error) {
 	return w.ResolveOperation(ctx, store.ResolveOperationParams{ActionID: uuid.New(), OperationID: op.ID, Version: op.Version, To: to,
 		Reason: "seen in the dashboard", Evidence: "screenshot 12", By: someone})

@@ -236,7 +236,7 @@ func (s *Store) resolveActions(ctx context.Context, tx pgx.Tx, p Payment, r Reso
 		}
 		c := operationChange{change: change{on: ByOperator, reason: clean(r.Reason), drop: op.NeedsReview, kind: op.event("operator"), source: "operator",
 			by: r.By, detail: map[string]any{"action": "resolve", "reason": r.Reason, "evidence": r.Evidence}}}
-		if op.Status == Unknown {
+		if op.Status == Unknown || op.Status == Processing {
 			c.to = Failed
 			if (op.Kind == provider.OpCapture) == (p.Status == Succeeded) {
 				c.to = Succeeded

@@ -222,7 +222,7 @@ func (s *Store) unknownOperation(ctx context.Context, tx pgx.Tx, pay Payment, op
 		c.add = append(c.add, ReviewNoStatusAPI)
 	}
 	c.add = undecided(c.add, op.Status, o)
-	if o.Object != nil && ident(o.Object.ID) != "" && slices.Contains(c.add, ReviewAmountMismatch) && o.Object.Outcome != "" {
+	if o.Object != nil && ident(o.Object.ID) != "" && slices.Contains(c.add, ReviewAmountMismatch) && o.Object.Outcome == provider.Succeeded {
 		return s.settleOperation(ctx, tx, pay, op, operationFinding{on: ByAnswer, observations: s.seen("answer", s.Now(), *o.Object),
 			reason: o.Reason, message: o.Message, change: c})
 	}

@@ -23,6 +23,7 @@ import (
 //	pending     failed                                      refusal before sending
 //	pending     unknown                                     deadline of an attempt
 //	processing  succeeded, failed, unknown                  answer, lookup, event, sync
+//	processing  succeeded, failed                           operator: of one in review
 //	unknown     processing, succeeded, failed               answer, lookup, event, sync
 //	unknown     succeeded, failed                           operator
 //	failed      succeeded                                   answer, lookup, event, sync: with proof of money
@@ -42,6 +43,9 @@ func allowedOperation(from, to Status, on Evidence, proof bool) bool {
 		}
 		return on.fromProvider() && oneOf(to, Processing, Succeeded, Failed, Unknown)
 	case Processing:
+		if on == ByOperator { // no provider has to say that what it acknowledged was not made
+			return oneOf(to, Succeeded, Failed)
+		}
 		return on.fromProvider() && oneOf(to, Succeeded, Failed, Unknown)
 	case Unknown:
 		if on == ByOperator {

@@ -42,7 +42,7 @@ func (s *Server) captureActions(o store.Operation, needs string) []views.ActionL
 		out = append(out, views.ActionLink{Label: "refund.act.ask", Href: path + "/lookup", Kind: "primary", Icon: "refresh"})
 	}
 	switch {
-	case o.Status == store.Unknown:
+	case mayDecide(o):
 		out = append(out,
 			views.ActionLink{Label: "hold.act.done", Href: path + "/resolve?to=succeeded", Needs: needs},
 			views.ActionLink{Label: "refund.act.failed", Href: path + "/resolve?to=failed", Needs: needs})
@@ -295,7 +295,7 @@ func captureResolveConsequences(ctx context.Context, k captureCase, to store.Sta
 	case store.Failed:
 		add("", views.T(ctx, "hold.resolve.ends"))
 	default:
-		if to == store.Failed && o.Status == store.Unknown {
+		if to == store.Failed && o.Status != store.Failed {
 			add(components.ToneWarn, views.T(ctx, "hold.resolve.stays", "Money", views.Money(ctx, p.AuthorisedAmount, p.Currency)))
 		}
 	}

@@ -82,3 +82,28 @@ func TestOnePersonDoesNotMarkABigPaymentByItsCapture(t *testing.T) {
 	require.Equal(t, store.Processing, after.Status)
 	require.Equal(t, 303, b.post(capturePath(op)+"/resolve", resolveCapture(op, store.Failed)).StatusCode)
 }
+
+// TestACaptureAcknowledgedAndNeverMadeIsDecidedByAPerson: only once it is in review.
+func TestACaptureAcknowledgedAndNeverMadeIsDecidedByAPerson(t *testing.T) {
+	t.Parallel()
+	w := newWebtest(t, holdingAtlas)
+	p, op := w.unknownCapture()
+	waits := func(reviews string) store.Operation {
+		w.db.Exec(t, `UPDATE operations SET status = 'processing', unknown_since = NULL, needs_review = $2::text[] WHERE id = $1`, op.ID, reviews)
+		op, err := w.store.Operation(t.Context(), op.ID)
+		require.NoError(t, err)
+		return op
+	}
+	operator := w.signedIn(store.RoleOperator)
+	page := "/payments/" + p.ID.String()
+	op = waits("{}")
+	require.NotContains(t, operator.get(page).body, capturePath(op)+"/resolve")
+	require.Equal(t, 409, operator.post(capturePath(op)+"/resolve", resolveCapture(op, store.Failed)).StatusCode)
+	op = waits("{aged}")
+	require.Contains(t, operator.get("/queue").body, "#hold-"+op.ID.String())
+	require.Contains(t, operator.get(page).body, capturePath(op)+"/resolve?to=failed")
+	confirm := operator.get(capturePath(op) + "/resolve?to=failed").body
+	require.Contains(t, confirm, "stays authorised")
+	require.Equal(t, 303, operator.post(capturePath(op)+"/resolve", resolveCapture(op, store.Failed)).StatusCode)
+	require.Contains(t, operator.get(page).body, page+"/capture", "another one may be asked for")
+}

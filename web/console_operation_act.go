@@ -55,7 +55,13 @@ func (s *Server) askOperation(c echo.Context, o store.Operation, place string, a
 
 // undecided reports whether a person may still mark the operation so.
 func undecided(o store.Operation, to store.Status) bool {
-	return o.Status == store.Unknown || (to == o.Status && len(o.NeedsReview) > 0)
+	return mayDecide(o) || (to == o.Status && len(o.NeedsReview) > 0)
+}
+
+// mayDecide reports whether a person may say what became of the operation: nobody knows,
+// or it was acknowledged and has been without a decision for too long.
+func mayDecide(o store.Operation) bool {
+	return o.Status == store.Unknown || (o.Status == store.Processing && len(o.NeedsReview) > 0)
 }
 
 // decisionProps completes an act's form for a decision, as it was typed.

@@ -101,7 +101,7 @@ func (s *Server) refundActions(o store.Operation, needs string) []views.ActionLi
 		out = append(out, views.ActionLink{Label: "refund.act.ask", Href: path + "/lookup", Kind: "primary", Icon: "refresh"})
 	}
 	switch {
-	case o.Status == store.Unknown:
+	case mayDecide(o):
 		out = append(out,
 			views.ActionLink{Label: "refund.act.done", Href: path + "/resolve?to=succeeded", Needs: needs},
 			views.ActionLink{Label: "refund.act.failed", Href: path + "/resolve?to=failed", Needs: needs})

@@ -180,3 +180,21 @@ func TestW15CaptureAnsweredWithAnotherAmount(t *testing.T) {
 	require.Equal(t, provider.Unknown, got.Outcome)
 	require.Equal(t, provider.ReviewAmountMismatch, got.Review)
 }
+
+// TestACaptureAcknowledgedAndRefused: the charge fails with it, and says so to whoever asks.
+func TestACaptureAcknowledgedAndRefused(t *testing.T) {
+	t.Parallel()
+	a, sim := simulated(t, simulator.Options{Faults: simulator.Faults{Timing: simulator.Timing{Async: time.Hour}}})
+	charge := heldAt(t, a, "p-refused")
+	c, got := actAt(t, a, provider.OpCapture, charge, "capture-fault:async_202_failed")
+	require.Equal(t, provider.Processing, got.Outcome)
+	q := provider.OperationQuery{Kind: c.Kind, OperationID: c.OperationID, OperationKey: c.Key, ProviderPaymentID: c.ProviderPaymentID, Want: c.Want}
+	require.Equal(t, provider.LookupAbsent, a.LookupOperation(t.Context(), q).Verdict)
+	_, err := sim.Complete(charge, simulator.StatusFailed)
+	require.NoError(t, err)
+	l := a.LookupOperation(t.Context(), q)
+	require.Equal(t, provider.LookupFound, l.Verdict)
+	require.Equal(t, provider.Failed, l.Objects[0].Outcome)
+	require.Equal(t, provider.Failed, l.Objects[0].Child.Charge.Outcome)
+	require.Equal(t, "capture_declined", l.Objects[0].Child.Charge.Reason)
+}

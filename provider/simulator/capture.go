@@ -45,6 +45,15 @@ func (c Charge) capture(amount int64, now time.Time) Charge {
 	return c
 }
 
+// refuse makes a held charge whose capture was acknowledged a failed one: the bank does
+// not pay what it held.
+func (c Charge) refuse(now time.Time) Charge {
+	c.Status, c.UpdatedAt, c.Capturing = StatusFailed, now, 0
+	c.Code, c.Message = "capture_declined", "The bank does not pay what it held."
+	c.Decide, c.DecideAt = "", time.Time{}
+	return c
+}
+
 // release makes a held charge one that was let go.
 func (c Charge) release(code string, now time.Time) Charge {
 	c.Status, c.UpdatedAt, c.Code = StatusCanceled, now, code
@@ -135,9 +144,9 @@ func (s *Server) newAct(req chargeRequest, fault Fault, f Faults, now time.Time)
 		return c.release(codeVoided, now), nil
 	case fault == Async202 || fault == Async202Failed:
 		later := *c
-		if fault == Async202 {
-			later.Capturing = amount
-			later.Decide, later.DecideAt = StatusSucceeded, time.Now().Add(f.Timing.Async).UTC().Truncate(time.Microsecond)
+		later.Capturing, later.Decide, later.DecideAt = amount, StatusSucceeded, time.Now().Add(f.Timing.Async).UTC().Truncate(time.Microsecond)
+		if fault == Async202Failed {
+			later.Decide = StatusFailed
 		}
 		return later, nil
 	}

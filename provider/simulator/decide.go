@@ -72,10 +72,14 @@ func (s *Server) Complete(id, status string) (Charge, error) {
 }
 
 // settled returns a held charge after the decision: captured as asked for, or all of it by
-// somebody in the provider's dashboard, or lapsed.
+// somebody in the provider's dashboard, or refused after its capture was acknowledged, or
+// lapsed.
 func settled(c Charge, status string, now time.Time) Charge {
-	if status == StatusSucceeded {
+	switch {
+	case status == StatusSucceeded:
 		return c.capture(cmp.Or(c.Capturing, c.Amount), now)
+	case status == StatusFailed && c.Capturing != 0:
+		return c.refuse(now)
 	}
 	return c.release(codeExpired, now)
 }

@@ -81,3 +81,26 @@ func requireActionTruth(t *testing.T, a *Adapter, sim *simulator.Server, c provi
 	c.Key = "another-" + c.Key
 	require.Equal(t, provider.ReasonAlreadyDone, a.Operate(t.Context(), c).Reason, "a second one is evidence of the first")
 }
+
+// TestACaptureAcknowledgedAndRefused: the intent fails with it, and says so to whoever asks.
+func TestACaptureAcknowledgedAndRefused(t *testing.T) {
+	t.Parallel()
+	a, sim := simulated(t, simulator.Options{Faults: simulator.Faults{Timing: simulator.Timing{Async: time.Hour}}})
+	money := provider.Money{Amount: 4900, Currency: "EUR"}
+	body, err := a.Freeze(provider.ChargeRequest{PaymentID: "p-refused", OrderRef: "fault:none captures:async_202_failed", Money: money, ManualCapture: true})
+	require.NoError(t, err)
+	charged := a.Charge(t.Context(), "charge-p-refused", body, money)
+	require.Equal(t, provider.Processing, charged.Outcome, "%+v", charged.Classification)
+	r := provider.OperationRequest{OperationID: "op-refused", Kind: provider.OpCapture, PaymentID: "p-refused", ProviderPaymentID: charged.Object.ID, Charged: money, Money: money}
+	body, err = a.FreezeOperation(r)
+	require.NoError(t, err)
+	got := a.Operate(t.Context(), provider.OperationCall{Kind: r.Kind, OperationID: r.OperationID, ProviderPaymentID: r.ProviderPaymentID, Key: "k-refused", Body: body, Want: money})
+	require.Equal(t, provider.Processing, got.Outcome, "%+v", got.Classification)
+	_, err = sim.Complete(charged.Object.ID, simulator.StatusFailed)
+	require.NoError(t, err)
+	l := a.LookupOperation(t.Context(), provider.OperationQuery{Kind: r.Kind, OperationID: r.OperationID, OperationKey: "k-refused",
+		PaymentID: "p-refused", ProviderPaymentID: r.ProviderPaymentID, Want: money})
+	require.Equal(t, provider.LookupFound, l.Verdict, "%+v", l)
+	require.Equal(t, provider.Failed, l.Objects[0].Outcome)
+	require.Equal(t, provider.Failed, l.Objects[0].Child.Charge.Outcome)
+}

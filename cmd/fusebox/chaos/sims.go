@@ -44,12 +44,8 @@ func newSim(w *world, name, hooks string, seed uint64) (*sim, error) {
 	args := []string{w.o.Binary, "simulate", "--name", name, "--listen", s.listen, "--control", s.control,
 		"--ledger", filepath.Join(w.dir, name+".jsonl"), "--api-key", chaosAPIKey, "--seed", strconv.FormatUint(seed, 10),
 		"--webhook-url", "http://" + hooks + "/" + name, "--webhook-secret", chaosSecret, "--preset", preset[name]}
-	switch name {
-	case "nokeys":
+	if name == "nokeys" {
 		args = append(args, "--no-keys")
-	case "stripe":
-		// What they do to money that is only held takes a person: see drawFault for payments.
-		args = append(args, "--fault", "amount_misreported=0", "--fault", "async_202_failed=0")
 	}
 	s.unit = &unit{name: "sim-" + name, args: args, dir: w.logs}
 	// Ready once it has its timing: the command line has no flags for that.

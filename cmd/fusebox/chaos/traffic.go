@@ -155,23 +155,12 @@ func (t *traffic) drawProvider() string {
 	return "steady"
 }
 
-// drawFault picks what goes wrong with a payment by its order reference. These two faults
-// are not drawn by rate, because a held payment would meet them too: one that is answered
-// with other money stays unknown, and a capture that is acknowledged and never made stays
-// processing, until a person looks at the provider's dashboard.
-func (t *traffic) drawFault(name string) string {
-	if name == "nokeys" || t.rng.IntN(30) > 0 {
-		return ""
-	}
-	return [2]string{" fault:amount_misreported", " fault:async_202_failed"}[t.rng.IntN(2)]
-}
-
 // drawPayment is held by the caller's lock.
 func (t *traffic) drawPayment() (body map[string]any, repeats int) {
 	t.orders++
 	name := t.drawProvider()
 	body = map[string]any{
-		"order_ref": fmt.Sprintf("C-%d-%06d", t.w.o.Seed, t.orders) + t.drawFault(name), "provider": name,
+		"order_ref": fmt.Sprintf("C-%d-%06d", t.w.o.Seed, t.orders), "provider": name,
 		"amount": 100 + t.rng.Int64N(20_000), "currency": "EUR", "description": "Chaos",
 	}
 	if t.rng.IntN(3) == 0 {
