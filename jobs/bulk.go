@@ -247,7 +247,7 @@ func (w *bulkWorker) record(ctx context.Context, l *lane, it store.BulkItem, p s
 	write, cancel := store.Detached(ctx)
 	defer cancel()
 	err := w.r.cfg.Store.InTx(write, func(ctx context.Context, tx pgx.Tx) error {
-		after, err := w.r.cfg.Store.RecordLookup(ctx, tx, p.ID, looked, w.r.lookupPolicy(l, p.Lookups+1), store.System(kindReconcile))
+		after, err := w.r.cfg.Store.RecordLookup(ctx, tx, p.ID, looked, w.r.policyAfter(l, p, looked), store.System(kindReconcile))
 		if err != nil {
 			return err
 		}

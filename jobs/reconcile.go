@@ -122,7 +122,7 @@ func (w *reconcileWorker) write(ctx context.Context, job *river.Job[reconcileArg
 	write, cancel := store.Detached(ctx)
 	defer cancel()
 	err = w.r.cfg.Store.InTx(write, func(ctx context.Context, tx pgx.Tx) error {
-		after, err = w.r.cfg.Store.RecordLookup(ctx, tx, p.ID, looked, w.r.lookupPolicy(l, p.Lookups+1), store.System(kindReconcile))
+		after, err = w.r.cfg.Store.RecordLookup(ctx, tx, p.ID, looked, w.r.policyAfter(l, p, looked), store.System(kindReconcile))
 		if err != nil {
 			return err
 		}
@@ -162,6 +162,17 @@ func (w *reconcileWorker) wait(ctx context.Context, l *lane, p store.Payment, d 
 // ask looks a charge up under the status circuit. Errors: *breaker.Denied, and
 // provider.ErrShutdown when we stopped while asking, which proves nothing.
 func (r *Runner) ask(ctx context.Context, l *lane, p store.Payment, h history) (provider.LookedUp, error) {
+	q := provider.LookupQuery{
+		PaymentID: p.ID.String(), OperationKey: h.key, ProviderPaymentID: p.ProviderPaymentID, Want: p.Money(),
+		SentFrom: h.first, SentTo: h.last,
+	}
+	if l.adapter.Capabilities().ListPages > 0 {
+		cursor, err := r.cfg.Store.LookupCursor(ctx, p.ID)
+		if err != nil {
+			return provider.LookedUp{}, err
+		}
+		q.Cursor = cursor
+	}
 	permit, err := r.cfg.Breaker.Permit(ctx, breaker.Key{Name: l.settings.Name, Class: classStatus})
 	if err != nil {
 		return provider.LookedUp{}, err
@@ -170,15 +181,22 @@ func (r *Runner) ask(ctx context.Context, l *lane, p store.Payment, h history) (
 	defer permit.Report(report, breaker.Neutral, 0, "", "")
 	call, cancel := r.callContext(ctx, lookupDeadline(l.settings))
 	defer cancel()
-	looked := l.adapter.Lookup(call, provider.LookupQuery{
-		PaymentID: p.ID.String(), OperationKey: h.key, ProviderPaymentID: p.ProviderPaymentID, Want: p.Money(),
-		SentFrom: h.first, SentTo: h.last,
-	})
+	looked := l.adapter.Lookup(call, q)
 	if looked.Verdict == provider.LookupNoAnswer && errors.Is(context.Cause(call), provider.ErrShutdown) {
 		return provider.LookedUp{}, provider.ErrShutdown
 	}
 	permit.Report(report, breaker.Verdict(looked.Health), looked.Exchange.Latency(), looked.Reason, p.ID.String())
 	return looked, nil
+}
+
+// policyAfter is how a lookup of a payment counts, and when the next one follows: soon,
+// where it stopped in the middle of a list.
+func (r *Runner) policyAfter(l *lane, p store.Payment, looked provider.LookedUp) store.LookupPolicy {
+	pol := r.lookupPolicy(l, p.Lookups+1)
+	if looked.More {
+		pol.NextAt = r.cfg.Now().Add(l.settings.QuickReconcile)
+	}
+	return pol
 }
 
 // lookupPolicy is how a lookup counts when done lookups will have been made with it.

@@ -126,6 +126,8 @@ type LookupQuery struct {
 	// SentFrom and SentTo are when the charge was first and last sent: where a list has to
 	// be searched, the stretch to search. Zero when not known.
 	SentFrom, SentTo time.Time
+	// Cursor is what the last lookup of this charge left in LookedUp.Cursor.
+	Cursor string
 }
 
 // LookupVerdict is what a lookup established.
@@ -148,6 +150,12 @@ type LookedUp struct {
 	Alert    string   // alert kind to raise, or empty
 	Requests int      // HTTP requests made, ≤ 3 per way
 	Exchange Exchange // of the last request
+	// Cursor is where a list that is read through was left, opaque to the engine, which keeps
+	// it and brings it back with the next lookup of this charge. Losing it costs requests.
+	Cursor string
+	// More: nothing went wrong, and there is more to read than one lookup may. The next one
+	// should follow soon, and is a part of this one.
+	More bool
 }
 
 // ListQuery asks for one page of a provider's charges, oldest first.

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -45,7 +47,7 @@ func (s *Store) RecordLookup(ctx context.Context, tx pgx.Tx, id uuid.UUID, l pro
 	}
 	c := lookupChange(l, pol, by)
 	c.rest = pol.RestAt
-	if pol.MaxLookups > 0 && !p.Authorised() && p.Lookups+1 >= pol.MaxLookups && !p.Status.Final() && p.Status != Pending {
+	if pol.MaxLookups > 0 && !l.More && !p.Authorised() && p.Lookups+1 >= pol.MaxLookups && !p.Status.Final() && p.Status != Pending {
 		c.add = append(c.add, ReviewAged)
 	}
 	objects := ours(p, l.Objects)
@@ -70,7 +72,7 @@ func (s *Store) RecordLookup(ctx context.Context, tx pgx.Tx, id uuid.UUID, l pro
 }
 
 func lookupChange(l provider.LookedUp, pol LookupPolicy, by Actor) change {
-	return change{
+	c := change{
 		on: ByLookup, kind: "lookup", source: "job", by: by,
 		next: next{at: pol.NextAt, why: whyReconcile},
 		detail: map[string]any{
@@ -79,6 +81,25 @@ func lookupChange(l provider.LookedUp, pol LookupPolicy, by Actor) change {
 		},
 		set: func(q *Payment) { q.Lookups++ },
 	}
+	if l.More { // the lookup is not over
+		c.set = nil
+	}
+	if cursor := clean(l.Cursor); cursor != "" {
+		c.detail["cursor"] = cursor
+	}
+	return c
+}
+
+// LookupCursor is where the last lookup of a payment left a list that is read through, for
+// the next one; empty when it left nothing.
+func (s *Store) LookupCursor(ctx context.Context, paymentID uuid.UUID) (string, error) {
+	var cursor string
+	err := s.pool.QueryRow(ctx, `SELECT coalesce(evidence->>'cursor', '') FROM payment_events
+		WHERE payment_id = $1 AND kind = 'lookup' ORDER BY id DESC LIMIT 1`, paymentID).Scan(&cursor)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return "", fmt.Errorf("lookup cursor of payment %s: %w", paymentID, err)
+	}
+	return cursor, nil
 }
 
 // ours keeps the objects that are about this payment: by our reference or key, or by

@@ -25,7 +25,10 @@
 //
 // By id, and by reading the list backwards from now to the time the charge was sent,
 // since Mollie can filter by nothing. Absence counts only when that stretch was read
-// whole, in at most ten pages of 250.
+// whole. One lookup reads at most twenty pages of 250; the next one goes on from there, ten
+// seconds later, up to 25 times, once it is late enough for an absence to count. The first
+// to pass the end of the stretch remembers a payment there, and later ones begin at it
+// instead of at the newest: what was made since costs no requests.
 //
 // # A refund
 //

@@ -7,17 +7,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"fusebox/provider"
 )
-
-// searchBefore is how far before the first send a lookup reads: our clock and Mollie's
-// differ.
-const searchBefore = 5 * time.Minute
-
-// reasonIncomplete is a lookup whose stretch of the list was too long to read whole.
-const reasonIncomplete = "list_incomplete"
 
 // lookup is one Lookup under way.
 type lookup struct {
@@ -101,43 +93,66 @@ func (l *lookup) ours(p payment) bool {
 	return l.ownMode(p.Mode) && (ref == "" || l.q.PaymentID == "" || strings.EqualFold(ref, l.q.PaymentID))
 }
 
-// byReference reads the list backwards from now to the time the charge was sent. Without
-// a word from the engine about that time, only the whole list could show an absence.
+// byReference reads the list backwards to the time the charge was sent, on from where the
+// last lookup stopped, or else from the end of that time on, if a payment there is known:
+// Mollie can be asked for a payment's place in its list, and for no time. Without a word
+// from the engine about the time, only the whole list could show an absence.
 func (l *lookup) byReference() {
-	var since time.Time
-	if !l.q.SentFrom.IsZero() {
-		since = l.q.SentFrom.Add(-searchBefore)
-	}
-	from := ""
-	for range 1 + listPages {
-		if l.Requests+provider.AskTries > l.most {
-			break
+	since, to := l.q.Stretch(l.settings.AnswerTimeout)
+	r := provider.ResumeListRead(l.q, l.now(), l.settings.AbsentHorizon)
+	for n := 1; l.Requests+provider.AskTries <= l.most; n++ {
+		p, reading := l.fetch(r.At)
+		if r.AtStart() && !p.begins(to) && l.answered() {
+			r.At, r.Start = "", "" // that payment is no place to begin at
+			continue
 		}
-		p, ok := l.page(from)
-		if !ok {
+		if !l.take(p, reading) {
+			r.Broken(&l.LookedUp)
 			return
+		}
+		if id := p.younger(to); id != "" {
+			r.Start = id
 		}
 		if p.next == "" || p.before(since) {
 			l.absent = len(l.Objects) == 0
+			r.Done(&l.LookedUp)
 			return
 		}
-		if p.next == from {
-			break // it would go round for ever
+		if p.next == r.At {
+			r = provider.ListRead{} // it would go round for ever
+			break
 		}
-		from = p.next
+		r.At = p.next
+		if n > listPages || r.Enough(l.ctx, l.settings.AnswerTimeout) {
+			break
+		}
 	}
 	if len(l.Objects) == 0 {
-		l.Reason = reasonIncomplete
+		r.Stopped(&l.LookedUp)
 	}
 }
 
-// page reads one page and picks our payments out of it. ok: there may be another one.
-func (l *lookup) page(from string) (p page, ok bool) {
+// answered reports whether the last question got an answer about the payment it named.
+func (l *lookup) answered() bool {
+	switch l.Exchange.Status {
+	case http.StatusOK, http.StatusBadRequest, http.StatusNotFound, http.StatusGone:
+		return true
+	}
+	return false
+}
+
+// fetch reads one page.
+func (l *lookup) fetch(from string) (page, provider.LookupReading) {
 	p, reading, ex, n, _ := l.fetchPage(l.ctx, from, newestFirst, pageSize)
 	l.used(ex, n)
+	return p, reading
+}
+
+// take picks our payments out of a page. ok: there may be another one.
+func (l *lookup) take(p page, reading provider.LookupReading) (ok bool) {
 	l.note(provider.ByReference, reading)
 	if reading.Verdict == provider.LookupNoAnswer {
-		return p, false
+		return false
 	}
 	for _, e := range p.entries {
 		switch {
@@ -145,12 +160,12 @@ func (l *lookup) page(from string) (p page, ok bool) {
 			l.note(provider.ByReference, provider.LookupReading{
 				Health: provider.HealthNeutral, Reason: provider.ReasonContract, Alert: provider.AlertContract,
 			})
-			return p, false
+			return false
 		case e.err == nil && e.reference() != "" && l.ours(e.payment):
 			l.merge([]provider.Object{e.payment.object(e.raw)})
 		}
 	}
-	return p, true
+	return true
 }
 
 // used counts what a question cost.
@@ -183,7 +198,7 @@ func (l *lookup) merge(objects []provider.Object) {
 func (l *lookup) conclude() provider.LookedUp {
 	switch {
 	case len(l.Objects) > 0:
-		l.Verdict, l.Reason = provider.LookupFound, provider.ReasonFound
+		l.Verdict, l.Reason, l.More = provider.LookupFound, provider.ReasonFound, false
 	case l.absent && l.vanished:
 		// Mollie gave us an id once and now knows neither it nor our reference: lag or a
 		// contradiction, not the absence of a charge.

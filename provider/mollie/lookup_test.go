@@ -56,9 +56,9 @@ func TestAbsenceNeedsTheWholeStretch(t *testing.T) {
 		requests int
 	}{
 		"read whole":              {50, noon, 20, provider.LookupAbsent, 3},
-		"too long":                {400, noon, 20, provider.LookupNoAnswer, 10},
+		"too long":                {800, noon, 20, provider.LookupNoAnswer, 20},
 		"sent nobody knows when":  {50, time.Time{}, 20, provider.LookupAbsent, 4},
-		"and too long":            {400, time.Time{}, 20, provider.LookupNoAnswer, 10},
+		"and too long":            {800, time.Time{}, 20, provider.LookupNoAnswer, 20},
 		"the beginning is beyond": {0, noon, 20, provider.LookupAbsent, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestAbsenceNeedsTheWholeStretch(t *testing.T) {
 			require.Equal(t, tt.verdict, got.Verdict, "%+v", got)
 			require.Equal(t, tt.requests, got.Requests)
 			if tt.verdict == provider.LookupNoAnswer {
-				require.Equal(t, reasonIncomplete, got.Reason)
+				require.Equal(t, provider.ReasonListIncomplete, got.Reason)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestLookupsThatProveNothing(t *testing.T) {
 		"ours, unreadable":             {list(said("amount", 49), ""), provider.ReasonContract},
 		"in no order":                  {list(said("metadata", nil)+","+said("metadata", nil, "createdAt", "2030-01-01T00:00:00+00:00"), ""), provider.ReasonContract},
 		"a next page nobody can name":  {list(said("metadata", nil), next("https://evil.example/")), provider.ReasonContract},
-		"the same page over and over":  {list(said("metadata", nil), next("https://api.mollie.com/v2/payments?from=tr_1")), reasonIncomplete},
+		"the same page over and over":  {list(said("metadata", nil), next("https://api.mollie.com/v2/payments?from=tr_1")), provider.ReasonListIncomplete},
 		"another page than was wanted": {list(said("metadata", nil), next("https://api.mollie.com/v2/payments?from=tr_2")), provider.ReasonFilterIgnored},
 		"not JSON":                     {`<html>`, provider.ReasonNotJSON},
 	} {

@@ -94,8 +94,9 @@ func (a *Adapter) Name() string { return a.settings.Name }
 // Close closes idle connections.
 func (a *Adapter) Close() { a.caller.Close() }
 
-// listPages is how many further pages of Mollie's list one lookup may read.
-const listPages = 9
+// listPages is how many further pages of Mollie's list one lookup may read: five thousand
+// payments. The next lookup goes on from there.
+const listPages = 19
 
 // Capabilities implements provider.Adapter. NoKeys and NoStatusAPI of the settings are
 // for a simulator that goes without them; Mollie itself has both.

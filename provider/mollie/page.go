@@ -163,6 +163,23 @@ func (p page) before(at time.Time) bool {
 	return false
 }
 
+// begins reports whether everything that is not on the page and comes before it in a list
+// of the newest first is younger than a moment.
+func (p page) begins(at time.Time) bool {
+	return len(p.entries) > 0 && !at.IsZero() && p.entries[0].CreatedAt.After(at.Add(unevenness))
+}
+
+// younger is the last payment of a page of the newest first before which all are younger
+// than a moment; empty when there is none, or no moment.
+func (p page) younger(than time.Time) (id string) {
+	for _, e := range p.entries {
+		if !than.IsZero() && e.ID != "" && e.CreatedAt.After(than.Add(unevenness)) {
+			id = e.ID
+		}
+	}
+	return id
+}
+
 // past reports whether the page reaches a moment and beyond.
 func (p page) past(at time.Time) bool {
 	for _, e := range p.entries {

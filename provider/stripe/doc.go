@@ -42,10 +42,14 @@
 //
 // # Asking
 //
-// By id, and by reading through the list of the time the charge was sent, because Stripe
-// cannot filter a list by metadata. Its search can, and lags, up to an hour in an outage:
-// it is only asked where the list is too long to read whole, what it finds is fetched by
-// id before it is believed, and what it does not find proves nothing.
+// By id, and by reading through the list of the time in which the charge can have been made
+// (created[gte] and [lte]: the first send less five minutes that clocks may differ, to the
+// last one and eight minutes more), because Stripe cannot filter a list by metadata. One
+// lookup reads at most twenty pages of 100; the next one goes on from there, ten seconds
+// later, up to 25 times, once it is late enough for an absence to count. Only a list that
+// was read to its end shows one. Stripe's search knows metadata, and lags, up to an hour in
+// an outage: it is only asked where a lookup has to stop, what it finds is fetched by id
+// before it is believed, and what it does not find proves nothing.
 //
 // # Manual capture
 //

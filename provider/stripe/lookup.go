@@ -13,18 +13,8 @@ import (
 	"fusebox/provider"
 )
 
-// How far beyond the first and last send a lookup reads: our clock and Stripe's differ,
-// and a request may be carried out late.
-const (
-	searchBefore = 5 * time.Minute
-	searchAfter  = 15 * time.Minute
-)
-
 // pageSize is Stripe's largest page.
 const pageSize = 100
-
-// reasonIncomplete is a lookup whose stretch of the list was too long to read whole.
-const reasonIncomplete = "list_incomplete"
 
 // lookup is one Lookup under way.
 type lookup struct {
@@ -100,24 +90,33 @@ func (l *lookup) ours(p intent) bool {
 	return l.ownMode(p.Livemode) && (ref == "" || l.q.PaymentID == "" || strings.EqualFold(ref, l.q.PaymentID))
 }
 
-// byReference reads through the list of the time the charge was sent. Where that is too
-// long, the search index may still know where our charge is.
+// byReference reads through the list of the time the charge was sent, on from where the
+// last lookup stopped. Where that is too long, the search index may still know where our
+// charge is.
 func (l *lookup) byReference() {
 	from, to := l.stretch()
-	after := ""
-	for range listPages {
-		next, read := l.page(from, to, after)
+	r := provider.ResumeListRead(l.q, l.now(), l.settings.AbsentHorizon)
+	for n := 1; ; n++ {
+		next, read := l.page(from, to, r.At)
 		switch {
 		case read == readAll:
 			l.absent = len(l.Objects) == 0
+			r.Done(&l.LookedUp)
 			return
 		case read == readNothing:
+			r.Broken(&l.LookedUp)
 			return
-		case read == readEnough || next == after:
-			l.bySearch()
-			return
+		case read == readMore && (next == "" || next == r.At): // it would go round for ever
+			r = provider.ListRead{}
+		case read == readMore:
+			r.At = next
 		}
-		after = next
+		if read == readEnough || r.At == "" || n == listPages || r.Enough(l.ctx, l.settings.AnswerTimeout) {
+			break
+		}
+	}
+	if len(l.Objects) == 0 {
+		r.Stopped(&l.LookedUp)
 	}
 	l.bySearch()
 }
@@ -133,12 +132,12 @@ const (
 // stretch is the time to search. Without a word from the engine it is the life of a key:
 // a key is sent no longer than that.
 func (l *lookup) stretch() (from, to time.Time) {
-	from, to = l.q.SentFrom.Add(-searchBefore), l.q.SentTo.Add(searchAfter)
-	if l.q.SentFrom.IsZero() {
+	from, to = l.q.Stretch(l.settings.AnswerTimeout)
+	if from.IsZero() {
 		from = l.now().Add(-l.settings.KeyLife - time.Hour)
 	}
-	if l.q.SentTo.IsZero() {
-		to = l.now().Add(searchAfter)
+	if to.IsZero() {
+		_, to = provider.LookupQuery{SentTo: l.now()}.Stretch(l.settings.AnswerTimeout)
 	}
 	return from, to
 }
@@ -199,7 +198,6 @@ func (l *lookup) readPage(body []byte, from, to time.Time) (listing, provider.Lo
 // bySearch asks Stripe's search index, which lags: what it names is fetched and judged as
 // it is now, and what it does not name may be there all the same.
 func (l *lookup) bySearch() {
-	l.incomplete()
 	query := "metadata['" + metaPayment + "']:'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(l.q.PaymentID) + "'"
 	ex, ok := l.ask(intentsPath+"/search", url.Values{"query": {query}, "limit": {"10"}})
 	if !ok || ex.Status != http.StatusOK || ex.Err != nil {
@@ -220,7 +218,7 @@ func (l *lookup) bySearch() {
 // incomplete notes that the list was not read to its end.
 func (l *lookup) incomplete() {
 	if len(l.Objects) == 0 {
-		l.Reason = reasonIncomplete
+		l.Reason = provider.ReasonListIncomplete
 	}
 }
 
@@ -263,7 +261,7 @@ func (l *lookup) merge(objects []provider.Object) {
 func (l *lookup) conclude() provider.LookedUp {
 	switch {
 	case len(l.Objects) > 0:
-		l.Verdict, l.Reason = provider.LookupFound, provider.ReasonFound
+		l.Verdict, l.Reason, l.More = provider.LookupFound, provider.ReasonFound, false
 	case l.absent && l.vanished:
 		// Stripe gave us an id once and now knows neither it nor our reference. That is lag
 		// or a contradiction, not the absence of a charge.

@@ -23,6 +23,13 @@ func (f *fake) crowd(from time.Time, n int) {
 	}
 }
 
+// burst books n charges of strangers within one second.
+func (f *fake) burst(n int, at time.Time) {
+	for i := range n {
+		f.Book(provider.Object{ID: fmt.Sprintf("pi_y%dx%d", at.Unix(), i), Reference: "y", Outcome: provider.Succeeded, Money: asked, CreatedAt: at})
+	}
+}
+
 // paths are the questions asked so far, in order.
 func (f *fake) paths() []string {
 	f.mu.Lock()
@@ -51,8 +58,8 @@ func TestLookupReadsThePagesOfItsTime(t *testing.T) {
 	require.Equal(t, []string{"", "", ""}, f.paths())
 	require.Equal(t, 3, got.Requests)
 	for _, u := range f.asked {
-		require.Equal(t, unix(sent.Add(-searchBefore)), u.Query().Get("created[gte]"))
-		require.Equal(t, unix(sent.Add(time.Minute+searchAfter)), u.Query().Get("created[lte]"))
+		require.Equal(t, unix(sent.Add(-5*time.Minute)), u.Query().Get("created[gte]"), "no more than the clocks may differ")
+		require.Equal(t, unix(sent.Add(time.Minute+a.settings.AnswerTimeout+8*time.Minute)), u.Query().Get("created[lte]"), "and what is under way may take")
 	}
 }
 
@@ -69,12 +76,10 @@ func TestR01_AbsentOnlyWhenTheListWasReadWhole(t *testing.T) {
 	require.Equal(t, provider.ByReference, got.Way)
 	require.Equal(t, provider.HealthOK, got.Health)
 
-	for i := range 900 { // all in one second: more than a lookup may read
-		f.Book(provider.Object{ID: fmt.Sprintf("pi_y%d", i), Reference: "y", Outcome: provider.Succeeded, Money: asked, CreatedAt: sent.Add(time.Minute)})
-	}
+	f.burst(listPages*pageSize-200, sent.Add(time.Minute))
 	got = a.Lookup(t.Context(), q)
 	require.Equal(t, provider.LookupNoAnswer, got.Verdict)
-	require.Equal(t, reasonIncomplete, got.Reason)
+	require.Equal(t, provider.ReasonListIncomplete, got.Reason)
 	require.Equal(t, provider.HealthOK, got.Health)
 	paths := f.paths()
 	require.Equal(t, "/search", paths[len(paths)-1], "the index was asked last, and its silence proves nothing")
@@ -95,9 +100,7 @@ func TestSearchIsAHint(t *testing.T) {
 	setup := func(t *testing.T) (*Adapter, *fake) {
 		f := newFake(t)
 		f.Book(provider.Object{ID: "pi_us", Reference: "p1", Outcome: provider.Succeeded, Money: asked, CreatedAt: sent})
-		for i := range listPages*pageSize + 1 {
-			f.Book(provider.Object{ID: fmt.Sprintf("pi_y%d", i), Reference: "y", Outcome: provider.Succeeded, Money: asked, CreatedAt: sent.Add(time.Minute)})
-		}
+		f.burst(listPages*pageSize+1, sent.Add(time.Minute))
 		return f.adapter(t), f
 	}
 	t.Run("it knows", func(t *testing.T) {
@@ -129,7 +132,7 @@ func TestLookupKeepsItsBudget(t *testing.T) {
 		require.Equal(t, provider.ByID, got.Way)
 		require.LessOrEqual(t, f.Questions(), provider.AskTries, "the first question's fate ends it")
 	}
-	require.Equal(t, 16, requests(newFake(t).adapter(t)))
+	require.Equal(t, 26, requests(newFake(t).adapter(t)))
 }
 
 // An id that Stripe gave once and now does not know is a contradiction, not an absence.

@@ -195,7 +195,7 @@ func TestRefundLookup(t *testing.T) {
 	for i := range 250 {
 		many = append(many, refunded("id", fmt.Sprintf("re_x%d", i), "metadata", map[string]string{}))
 	}
-	endless := slices.Repeat(many, 5)
+	endless := slices.Repeat(many, 9)
 	for i := range endless {
 		endless[i] = refunded("id", fmt.Sprintf("re_y%d", i), "metadata", map[string]string{})
 	}
