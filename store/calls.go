@@ -12,7 +12,7 @@ import (
 type CallOutcome struct {
 	At         time.Time // zero: now
 	Provider   string
-	Class      string // charge, status
+	Class      string // charge, status, token, ping
 	Verdict    string // ok, fail, neutral
 	Outcome    string
 	ErrorClass string

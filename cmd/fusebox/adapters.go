@@ -13,6 +13,7 @@ import (
 	"fusebox/provider/mollie"
 	"fusebox/provider/paypal"
 	"fusebox/provider/stripe"
+	"fusebox/store"
 )
 
 // kinds is where an adapter is registered: one line per kind of provider. Built from here,
@@ -51,7 +52,29 @@ func (a *app) guard(k breaker.Key) provider.Guard {
 		}
 		return func(v provider.Verdict, latency time.Duration, reason string) {
 			permit.Report(context.WithoutCancel(ctx), breaker.Verdict(v), latency, reason, "")
+			a.noteCall(ctx, k, v, latency, reason)
 		}, nil
+	}
+}
+
+// callNoted is how long what waits for a token may wait for its call to be written down.
+const callNoted = 2 * time.Second
+
+// noteCall keeps a guarded call among the provider's calls, with nothing of what was asked
+// or answered but the reason's word. Whoever waits for the call needs no such row, so that
+// it could not be written is only logged.
+func (a *app) noteCall(ctx context.Context, k breaker.Key, v provider.Verdict, latency time.Duration, reason string) {
+	if a.store == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callNoted)
+	defer cancel()
+	c := store.CallOutcome{Provider: k.Name, Class: k.Class, Verdict: string(v), Outcome: "token", Latency: latency, Worker: a.cfg.workerName()}
+	if v != provider.HealthOK {
+		c.Outcome, c.ErrorClass = "no_token", reason
+	}
+	if err := a.store.RecordCall(ctx, nil, c); err != nil {
+		a.log.WarnContext(ctx, "a call was not recorded", "circuit", k.String(), "error", err)
 	}
 }
 

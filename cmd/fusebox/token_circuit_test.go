@@ -2,14 +2,21 @@ package main
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"fusebox/breaker"
 	"fusebox/breaker/breakertest"
 	"fusebox/provider"
+	"fusebox/provider/paypal"
+	"fusebox/store"
+	"fusebox/store/storetest"
 )
 
 // TestTokenCircuitSettings: those of a call that moves no money, whatever is set for
@@ -70,4 +77,67 @@ func TestGuard(t *testing.T) {
 	require.ErrorContains(t, err, "paypal-eu/token")
 	var denied *breaker.Denied
 	require.ErrorAs(t, err, &denied)
+}
+
+// TestTokenCallsAreRecorded: the call that fetches a token stands among the provider's
+// calls, in a class of its own, with nothing that is secret.
+func TestTokenCallsAreRecorded(t *testing.T) {
+	t.Parallel()
+	redis := breakertest.Start(t)
+	client, err := breaker.NewClient(redis.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	db := storetest.New(t)
+	a := &app{log: discard, cfg: config{Worker: "one"}, store: store.New(db.Pool, store.Options{Log: discard})}
+	a.circuits = breaker.NewRedis(client, breaker.Options{
+		Settings: func(breaker.Key) breaker.Settings { return breaker.Settings{Failures: 9, OpenFor: time.Hour, Quorum: 1} },
+		Names:    []string{"paypal-eu"}, Worker: "one", Timeout: 5 * time.Second, Log: discard,
+	})
+	const secret, token = "the-secret-of-the-app", "A21AA-the-token"
+	answers := make(chan int, 2)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path != "/v1/oauth2/token" {
+			_, _ = io.WriteString(w, `{"webhooks":[]}`)
+			return
+		}
+		w.WriteHeader(<-answers)
+		_, _ = io.WriteString(w, `{"access_token":"`+token+`","token_type":"Bearer","expires_in":32400}`)
+	}))
+	t.Cleanup(srv.Close)
+	adapter, err := a.guarded()[paypal.Kind](provider.Settings{
+		Name: "paypal-eu", BaseURL: srv.URL, APIKey: "client:" + secret, WebhookSecrets: []string{"8PT597110X687430LKGECATA"},
+		AnswerTimeout: 30 * time.Second,
+	})
+	require.NoError(t, err)
+	pinger, ok := provider.AsPinger(adapter)
+	require.True(t, ok)
+
+	answers <- http.StatusServiceUnavailable
+	require.NotEqual(t, provider.HealthOK, pinger.Ping(t.Context()).Health)
+	answers <- http.StatusOK
+	require.Equal(t, provider.HealthOK, pinger.Ping(t.Context()).Health)
+	rows, err := db.Pool.Query(t.Context(), `SELECT class, verdict, outcome, error_class, worker, latency_us > 0, to_jsonb(c)::text FROM call_outcomes c ORDER BY id`)
+	require.NoError(t, err)
+	type row struct {
+		Class, Verdict, Outcome, Error, Worker string
+		Took                                   bool
+		All                                    string
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	for i := range got {
+		require.NotContains(t, got[i].All, secret)
+		require.NotContains(t, got[i].All, token)
+		got[i].All = ""
+	}
+	require.Equal(t, []row{
+		{Class: "token", Verdict: "fail", Outcome: "no_token", Error: "http_503", Worker: "one", Took: true},
+		{Class: "token", Verdict: "ok", Outcome: "token", Worker: "one", Took: true},
+	}, got)
+	health, err := a.store.CallHealths(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "token", health[0].Class, "as the provider's page shows it")
+	require.Equal(t, 2, health[0].Calls())
 }
