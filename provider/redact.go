@@ -6,9 +6,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Redacted stands where a secret or a card number was.
@@ -63,49 +61,6 @@ func RedactText(s string) string {
 	return s
 }
 
-// mayHoldSecret reports whether secretText could match: nearly no text can, and looking
-// for its words costs far less than trying the pattern at every place. Outside ASCII the
-// pattern's folding has letters of its own, so such a text is always tried.
-func mayHoldSecret(s string) bool {
-	if !ascii(s) {
-		return true
-	}
-	low := strings.ToLower(s)
-	return strings.Contains(low, "k_") || strings.Contains(low, "whsec_") || strings.Contains(low, "eyj") ||
-		strings.Contains(low, "bearer") || strings.Contains(low, "basic")
-}
-
-// mayHoldCard reports whether cardLike could match: 13 digits at least.
-func mayHoldCard(s string) bool {
-	digits := 0
-	for i := range len(s) {
-		if s[i] >= '0' && s[i] <= '9' {
-			digits++
-		}
-	}
-	return digits >= 13
-}
-
-// isSecretName reports whether the value of a JSON member of this name is never stored.
-func isSecretName(s string) bool {
-	low := strings.ToLower(s)
-	may := !ascii(s) || slices.ContainsFunc(secretEndings, func(end string) bool { return strings.HasSuffix(low, end) })
-	return may && secretName.MatchString(s)
-}
-
-func ascii(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
-
-// secretEndings are how every name that secretName matches ends, in lower case.
-var secretEndings = []string{"password", "passwd", "secret", "token", "authorization", "key", "cvc", "cvc2", "cvv", "cvv2",
-	"csc", "code", "number", "pan", "pin"}
-
 // RedactRaw is Redact for Object.Raw: always one valid JSON value, capped.
 func RedactRaw(raw []byte) []byte {
 	out, err := redactJSON(raw)
@@ -148,6 +103,15 @@ type jsonRedactor struct {
 }
 
 func redactJSON(body []byte) ([]byte, error) {
+	if clean(body) {
+		var out bytes.Buffer
+		err := json.Compact(&out, body)
+		return out.Bytes(), err
+	}
+	return redactTokens(body)
+}
+
+func redactTokens(body []byte) ([]byte, error) {
 	r := jsonRedactor{dec: json.NewDecoder(bytes.NewReader(body))}
 	r.dec.UseNumber()
 	r.enc = json.NewEncoder(&r.out)
@@ -160,6 +124,9 @@ func redactJSON(body []byte) ([]byte, error) {
 	}
 	return r.out.Bytes(), nil
 }
+
+// maxNumber is the longest number that is kept as one, in bytes.
+const maxNumber = 40
 
 // maxJSONDepth bounds the recursion; no provider nests like that.
 const maxJSONDepth = 100
@@ -191,7 +158,7 @@ func (r *jsonRedactor) scalar(v any, secret bool) {
 		v = RedactText(s)
 	case json.Number:
 		// Also keeps numbers no database column could hold (1e999999) as text.
-		if masked := RedactText(s.String()); masked != s.String() || len(s) > 40 || strings.ContainsAny(s.String(), "eE") {
+		if masked := RedactText(s.String()); masked != s.String() || len(s) > maxNumber || strings.ContainsAny(s.String(), "eE") {
 			v = cut(masked, 100)
 		}
 	}

@@ -37,6 +37,7 @@ func (s *Store) Chargeable(ctx context.Context, id uuid.UUID) (Chargeable, error
 func (s *Store) readTogether(ctx context.Context, ids []uuid.UUID) (out []Chargeable, found []bool, err error) {
 	at := make(map[uuid.UUID]Chargeable, len(ids))
 	var b pgx.Batch
+	settings(&b)
 	b.Queue(`SELECT `+paymentColumns+` FROM payments WHERE id = ANY($1)`, ids).Query(func(rows pgx.Rows) error {
 		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Payment, error) { return scanPayment(r) })
 		for _, p := range list {
@@ -44,7 +45,8 @@ func (s *Store) readTogether(ctx context.Context, ids []uuid.UUID) (out []Charge
 		}
 		return err
 	})
-	// Not by an index on the operation, which all attempts have in common.
+	// Not by an index on the operation, which all attempts have in common. The batch is one
+	// transaction, so that its settings hold here too.
 	b.Queue(`SELECT payment_id, count(*), count(*) FILTER (WHERE outcome = 'not_sent'), min(operation_key), min(marked_at), max(marked_at)
 		FROM attempts WHERE payment_id = ANY($1) AND operation || '' = $2 GROUP BY payment_id`, ids, operationCharge).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID

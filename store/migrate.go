@@ -31,15 +31,16 @@ type Migration struct {
 	AppliedAt time.Time // zero when not applied or not recorded
 }
 
-// MigrateUp applies every migration of ours and of River that the database lacks.
+// MigrateUp applies every migration of River, then of ours, that the database lacks: ours
+// tune River's tables.
 // Processes that start together wait for each other.
 func MigrateUp(ctx context.Context, pool *pgxpool.Pool) error {
 	return migrating(ctx, pool, func(m migrator) error {
-		if _, err := m.ours.Up(ctx); err != nil {
-			return fmt.Errorf("store: migrate up: %w", err)
-		}
 		if _, err := m.river.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 			return fmt.Errorf("store: migrate river up: %w", err)
+		}
+		if _, err := m.ours.Up(ctx); err != nil {
+			return fmt.Errorf("store: migrate up: %w", err)
 		}
 		return nil
 	})

@@ -66,6 +66,7 @@ type Store struct {
 	begins   together[BeginParams, begunAttempt]
 	finishes together[finishing, struct{}]
 	reads    together[uuid.UUID, Chargeable]
+	keys     together[string, APIKey]
 	receives together[Delivery, int64]
 	applies  together[applying, struct{}]
 }
@@ -94,7 +95,7 @@ func New(pool *pgxpool.Pool, o Options) *Store {
 	}
 	s := &Store{pool: pool, enq: o.Enqueuer, now: o.Now, log: o.Log, wakeAt: o.WakeAt, bell: &bell{pool: pool, log: o.Log}}
 	s.creates.run, s.begins.run, s.finishes.run, s.reads.run = s.createTogether, s.beginTogether, s.finishTogether, s.readTogether
-	s.receives.run, s.applies.run = s.receiveTogether, s.applyTogether
+	s.receives.run, s.applies.run, s.keys.run = s.receiveTogether, s.applyTogether, s.keysTogether
 	return s
 }
 
