@@ -29,6 +29,7 @@ func benchCharge(ctx context.Context, args []string, out io.Writer) error {
 	fs.IntVar(&o.Payments, "payments", 2000, "payments in one turn of each arm")
 	fs.IntVar(&o.Rounds, "rounds", 5, "turns of each arm")
 	fs.IntVar(&o.Load, "load", 0, "payments to load before")
+	fs.IntVar(&o.Grow, "grow", 0, "payments of a second database, measured beside the first in turns")
 	workers := fs.Int("workers", 1, "worker processes")
 	quiet := fs.Bool("quiet", false, "say nothing on standard error")
 	if err := fs.Parse(args); err != nil {
@@ -205,7 +206,11 @@ func startCharger(ctx context.Context, databaseURL, redisURL string, clients, wo
 	if err != nil {
 		return c, err
 	}
-	_, c.APIKey, err = store.New(pool, store.Options{}).CreateAPIKey(ctx, "bench", commandLine, store.ScopePayments)
+	books := store.New(pool, store.Options{})
+	_, c.APIKey, err = books.CreateAPIKey(ctx, "bench", commandLine, store.ScopePayments)
+	if c.Email, c.Password = "bench@fusebox.test", randomSecret(); err == nil {
+		_, err = books.CreateUser(ctx, store.NewUser{Email: c.Email, Name: "Bench", Role: store.RoleSupport, Password: c.Password}, commandLine)
+	}
 	if err != nil {
 		pool.Close()
 		return c, err

@@ -26,7 +26,8 @@ type ChargeOptions struct {
 	Clients     int    // callers at a time, and connections of floor and peer
 	Payments    int    // in one turn of one arm
 	Rounds      int
-	Load        int // payments that are there before; 0: none
+	Load        int // payments that are there before, with their timelines and webhooks; 0: none
+	Grow        int // payments of a second database that is measured beside the first; 0: none
 	JSON        bool
 	Progress    io.Writer
 	// Start starts Fusebox on these stores, in processes of its own, with a provider
@@ -40,6 +41,8 @@ type Charger struct {
 	URL      string
 	APIKey   string
 	Provider string
+	Email    string // of somebody who may see the console
+	Password string
 	Close    func()
 }
 
@@ -57,6 +60,9 @@ type ChargeReport struct {
 	RatioVsFloor      float64 `json:"ratio_vs_floor"`
 	RatioVsPlainRiver float64 `json:"ratio_vs_plain_river"`
 	AcceptVsFloor     float64 `json:"p99_accept_vs_floor_commit"` // lower is better
+
+	Growth      *Growth `json:"growth,omitempty"`
+	Ratio10mVs0 float64 `json:"ratio_10m_vs_0,omitempty"` // with ten million payments in Growth
 }
 
 // Charge is one arm's figures.
@@ -77,8 +83,8 @@ type chargeArm struct {
 // RunCharge measures a payment's way from the API to its settled row against its floor,
 // two committed statements on the same server, and its peer, River used plainly.
 func RunCharge(ctx context.Context, o ChargeOptions, out io.Writer) error {
-	if o.Clients < 1 || o.Payments < o.Clients || o.Rounds < 1 || o.Load < 0 {
-		return errors.New("--clients and --rounds: must be positive; --payments: at least one for each client")
+	if o.Clients < 1 || o.Payments < o.Clients || o.Rounds < 1 || o.Load < 0 || o.Grow < 0 || o.Grow > 0 && o.Grow < 1000 {
+		return errors.New("--clients and --rounds: must be positive; --payments: at least one for each client; --grow: at least 1000")
 	}
 	r, err := o.measure(ctx)
 	if err != nil {
@@ -134,6 +140,15 @@ func (o ChargeOptions) measure(ctx context.Context) (r ChargeReport, err error) 
 	ours, floor, peer := r.Arms["ours"], r.Arms["floor"], r.Arms["plain_river"]
 	r.RatioVsFloor, r.RatioVsPlainRiver = ours.PerS/floor.PerS, ours.PerS/peer.PerS
 	r.AcceptVsFloor = ours.AcceptP99 / floor.AcceptP99
+	if o.Grow > 0 {
+		g, err := o.grow(ctx, fusebox)
+		if err != nil {
+			return r, err
+		}
+		if r.Growth = &g; o.Grow == 10_000_000 {
+			r.Ratio10mVs0 = g.Ratio
+		}
+	}
 	return r, nil
 }
 
@@ -297,5 +312,10 @@ func (r ChargeReport) print(out io.Writer) error {
 	}
 	fmt.Fprintf(w, "ours / floor %.2f, ours / plain River %.2f, accept p99 / floor's commit %.2f\t\n",
 		r.RatioVsFloor, r.RatioVsPlainRiver, r.AcceptVsFloor)
+	if g := r.Growth; g != nil {
+		fmt.Fprintf(w, "with %d payments there: %.0f payments/s, without: %.0f, ratio %.2f\t\n", g.Payments, g.PerS, g.PerSAt0, g.Ratio)
+		fmt.Fprintf(w, "overview's first byte, p50 and p95: %.1f and %.1f ms, without: %.1f and %.1f ms\t\n",
+			g.Overview.P50, g.Overview.P95, g.OverviewAt0.P50, g.OverviewAt0.P95)
+	}
 	return w.Flush()
 }
