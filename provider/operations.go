@@ -71,13 +71,15 @@ const (
 	ObjectCharge  ObjectKind = ""
 	ObjectRefund  ObjectKind = "refund"
 	ObjectDispute ObjectKind = "dispute"
-	// What a capture or void came to, as the answer to it or a question about it tells.
-	// Providers keep no object of their own for them: ID is the charge's, Outcome and Money
-	// are the operation's, and Child.Charge is the charge as it is now.
+	// What a capture or void came to, as the answer to it or a question about it tells. Most
+	// providers keep no object of their own for them: ID is the charge's then, and its own
+	// otherwise. Outcome and Money are the operation's, and Child.Charge is the charge as it
+	// is now.
 	//
-	// An event or list is about one only to tell that the one with our Reference was refused,
-	// or failed later: ID is its own then, Outcome is Failed, and without a Child.Charge
-	// nothing is said of the charge. Its success is an event about the charge.
+	// An event or list is about one only to tell that it was refused, or failed later, by our
+	// Reference or by the ID of its own that the answer to it told: Outcome is Failed, and
+	// without a Child.Charge nothing is said of the charge. Its success is an event about the
+	// charge.
 	ObjectCapture ObjectKind = "capture"
 	ObjectVoid    ObjectKind = "void"
 )

@@ -171,6 +171,10 @@ func (s *Store) actionOutcome(ctx context.Context, tx pgx.Tx, pay Payment, op Op
 		c.to, c.detail = "", with(c.detail, "note", "already "+string(op.Status))
 	}
 	c.add = undecided(c.add, op.Status, o)
+	var err error
+	if c.objectID, err = s.ownObject(ctx, tx, op, o.Object); err != nil {
+		return Operation{}, err
+	}
 	charge, said := chargeOf(o.Object, op)
 	if !said {
 		if o.Outcome == provider.Succeeded {
@@ -178,12 +182,22 @@ func (s *Store) actionOutcome(ctx context.Context, tx pgx.Tx, pay Payment, op Op
 		}
 		return s.applyOperation(ctx, tx, pay, op, c)
 	}
-	_, err := s.settle(ctx, tx, pay, finding{on: ByAnswer, observations: s.seen("answer", s.Now(), charge), answers: answering{op.ID, c},
+	_, err = s.settle(ctx, tx, pay, finding{on: ByAnswer, observations: s.seen("answer", s.Now(), charge), answers: answering{op.ID, c},
 		change: change{kind: op.event("answer"), source: "job", by: c.by, quiet: true, detail: map[string]any{"object": brief(charge)}}})
 	if err != nil {
 		return Operation{}, err
 	}
 	return s.LockOperation(ctx, tx, op.ID)
+}
+
+// ownObject is the id under which the provider keeps a capture or void itself, as the answer
+// to it says; empty where it keeps none, or that is known. What is said later about it may
+// name nothing else of ours.
+func (s *Store) ownObject(ctx context.Context, tx pgx.Tx, op Operation, o *provider.Object) (string, error) {
+	if o == nil || op.ProviderObjectID != "" || operationKind(*o) != op.Kind || o.ID == op.ProviderPaymentID || ident(o.ID) == "" {
+		return "", nil
+	}
+	return freeOperationObject(ctx, tx, op, ident(o.ID))
 }
 
 // chargeOf returns the charge that an object about a capture or void shows. A word that is

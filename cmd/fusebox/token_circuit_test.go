@@ -90,8 +90,10 @@ func TestTokenCallsAreRecorded(t *testing.T) {
 	db := storetest.New(t)
 	a := &app{log: discard, cfg: config{Worker: "one"}, store: store.New(db.Pool, store.Options{Log: discard})}
 	a.circuits = breaker.NewRedis(client, breaker.Options{
-		Settings: func(breaker.Key) breaker.Settings { return breaker.Settings{Failures: 9, OpenFor: time.Hour, Quorum: 1} },
-		Names:    []string{"paypal-eu"}, Worker: "one", Timeout: 5 * time.Second, Log: discard,
+		Settings: func(breaker.Key) breaker.Settings {
+			return breaker.Settings{Failures: 9, OpenFor: time.Hour, Quorum: 1}
+		},
+		Names: []string{"paypal-eu"}, Worker: "one", Timeout: 5 * time.Second, Log: discard,
 	})
 	const secret, token = "the-secret-of-the-app", "A21AA-the-token"
 	answers := make(chan int, 2)

@@ -1,6 +1,7 @@
 package paypal
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -8,7 +9,10 @@ import (
 	"fusebox/provider"
 )
 
-const authorizationsPath = "v2/payments/authorizations/"
+const (
+	authorizationsPath = "v2/payments/authorizations/"
+	capturesPath       = "v2/payments/captures/"
+)
 
 var errNoHold = errors.New("the order holds no money that could be captured or let go")
 
@@ -81,6 +85,7 @@ func readCaptured(ex provider.Exchange, c provider.OperationCall, h authorizatio
 		charge.Totals.Captured = charge.Money.Amount
 	}
 	o := action(c.Kind, charge, c.Want)
+	o.ID = made.ID // all that an event about it will name
 	if charge.Outcome == provider.Failed {
 		o.Child.Charge = nil // the capture took nothing, and what is held stays held
 	}
@@ -100,15 +105,63 @@ func action(kind provider.OperationKind, charge provider.Object, want provider.M
 	return provider.ActionOf(kind, charge, provider.ActionOutcome(kind, charge, released), want)
 }
 
+// refused converts a capture of held money that took nothing: what was held stays held, and
+// nothing is said of its order.
+func (c capture) refused(raw []byte) provider.Object {
+	o := c.describe(provider.Object{
+		ID: c.ID, Kind: provider.ObjectCapture, Raw: provider.RedactRaw(raw),
+		Child: provider.Child{ChargeID: c.Related.IDs.OrderID, PaymentID: c.CustomID},
+	})
+	o.Reason = cmp.Or(o.Reason, reasonRefused)
+	return withMoney(o, c.Amount)
+}
+
+// reasonRefused is a capture that failed, where PayPal does not say why.
+const reasonRefused = "capture_declined"
+
 // action asks the order what became of a capture or void of it. That the money is still
-// held is PayPal's word that there was none.
+// held is PayPal's word that there was none, unless the capture is known by an id of its
+// own, which then says what became of it.
 func (l *lookup) action(q provider.OperationQuery) {
 	l.byID(q.ProviderPaymentID)
 	for i, charge := range l.Objects {
-		if charge.Status == statusHeld {
+		switch {
+		case charge.Status == statusHeld && q.Kind == provider.OpCapture && pathSafe(q.ProviderOperationID):
+			l.Objects = nil
+			l.ownCapture(q)
+			return
+		case charge.Status == statusHeld:
 			l.Verdict, l.Reason, l.Objects = provider.LookupAbsent, provider.ReasonNotFound, nil
 			return
 		}
 		l.Objects[i] = action(q.Kind, charge, q.Want)
+	}
+}
+
+// ownCapture asks about a capture by its own id, where its order still holds all its money:
+// only that it failed fits that, and anything else is asked again.
+func (l *lookup) ownCapture(q provider.OperationQuery) {
+	ex, ok := l.ask(capturesPath+q.ProviderOperationID, nil)
+	if !ok {
+		return
+	}
+	failed := false
+	ans := readOne(ex, func(body []byte) (provider.Object, bool, error) {
+		c, err := decodeCapture(body)
+		failed = captureOutcomes[c.Status] == provider.Failed
+		return c.refused(body), c.ID == q.ProviderOperationID && !c.foreign(q.ProviderPaymentID, authorization{CustomID: q.PaymentID}), err
+	})
+	reading := provider.ClassifyLookup(ex, ans, false)
+	l.note(provider.ByID, reading)
+	switch {
+	case reading.Reason == provider.ReasonNotFound:
+		l.Reason = provider.ReasonVanished
+	case failed:
+		for i := range ans.Objects {
+			ans.Objects[i].Child.ChargeID = q.ProviderPaymentID
+		}
+		l.merge(ans.Objects)
+	case len(ans.Objects) > 0:
+		l.Reason = provider.ReasonContradiction // it took money, or may, of an order that holds all of it
 	}
 }

@@ -1,7 +1,9 @@
 package paypal
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -162,26 +164,22 @@ func TestEventsOfHolds(t *testing.T) {
 			"supplementary_data":{"related_ids":{"order_id":"O1","authorization_id":"A1"}}}`
 	}
 	for name, tt := range map[string]struct {
-		raw         []byte
-		interesting bool
-		outcome     provider.Outcome
-		reason      string
-		amount      int64
+		raw     []byte
+		outcome provider.Outcome
+		reason  string
+		amount  int64
 	}{
-		"held":                  {event("PAYMENT.AUTHORIZATION.CREATED", hold("CREATED")), true, provider.Processing, provider.ReasonAuthorised, 4900},
-		"let go":                {event("PAYMENT.AUTHORIZATION.VOIDED", hold("VOIDED")), true, provider.Failed, provider.ReasonVoided, 4900},
-		"a contradiction":       {event("PAYMENT.AUTHORIZATION.VOIDED", hold("CREATED")), true, "", provider.ReasonAuthorised, 4900},
-		"a part captured":       {event("PAYMENT.CAPTURE.COMPLETED", part("COMPLETED")), true, provider.Succeeded, "", 1000},
-		"a part being captured": {event("PAYMENT.CAPTURE.PENDING", part("PENDING")), true, provider.Processing, "", 0},
-		"a capture that failed": {event("PAYMENT.CAPTURE.DECLINED", part("DECLINED")), false, "", "", 0},
+		"held":                  {event("PAYMENT.AUTHORIZATION.CREATED", hold("CREATED")), provider.Processing, provider.ReasonAuthorised, 4900},
+		"let go":                {event("PAYMENT.AUTHORIZATION.VOIDED", hold("VOIDED")), provider.Failed, provider.ReasonVoided, 4900},
+		"a contradiction":       {event("PAYMENT.AUTHORIZATION.VOIDED", hold("CREATED")), "", provider.ReasonAuthorised, 4900},
+		"a part captured":       {event("PAYMENT.CAPTURE.COMPLETED", part("COMPLETED")), provider.Succeeded, "", 1000},
+		"a part being captured": {event("PAYMENT.CAPTURE.PENDING", part("PENDING")), provider.Processing, "", 0},
 	} {
 		got, err := a.Parse(tt.raw)
 		require.NoError(t, err, name)
-		require.Equal(t, tt.interesting, got[0].Interesting, name)
-		if !tt.interesting {
-			continue
-		}
+		require.True(t, got[0].Interesting, name)
 		o := got[0].Object
+		require.Equal(t, provider.ObjectCharge, o.Kind, name)
 		require.Equal(t, "O1", o.ID, name)
 		require.Equal(t, "p1", o.Reference, name)
 		require.Equal(t, tt.outcome, o.Outcome, name)
@@ -191,6 +189,94 @@ func TestEventsOfHolds(t *testing.T) {
 	for _, raw := range []string{`{"id":1}`, `{"id":"A1","status":"CREATED","custom_id":"p1"}`, `{"id":"` + strings.Repeat("A", 101) + `"}`} {
 		_, err := a.Parse(event("PAYMENT.AUTHORIZATION.CREATED", raw))
 		require.Error(t, err, "%.80s", raw)
+	}
+}
+
+// A capture that was declined later is told by its own id, and says nothing of its order:
+// however the event says that the money was held first.
+func TestEventsOfDeclinedCaptures(t *testing.T) {
+	t.Parallel()
+	a := newFake(t).adapter(t)
+	part := func(more string) string {
+		return `{"id":"C1","status":"DECLINED","amount":{"currency_code":"EUR","value":"10.00"},"custom_id":"p1"` + more + `}`
+	}
+	related := `,"supplementary_data":{"related_ids":{"order_id":"O1","authorization_id":"A1"}}`
+	link := `,"supplementary_data":{"related_ids":{"order_id":"O1"}},"links":[{"rel":"self","href":"https://api-m.paypal.com/v2/payments/captures/C1"},
+		{"rel":"up","href":"https://api-m.paypal.com/v2/payments/authorizations/A1"}]`
+	details := `,"status_details":{"reason":"DECLINED_BY_RISK_FRAUD_FILTERS"}`
+	for name, tt := range map[string]struct{ kind, more, reason string }{
+		"by the related ids": {"PAYMENT.CAPTURE.DECLINED", related, "capture_declined"},
+		"by the link":        {"PAYMENT.CAPTURE.DENIED", link, "capture_declined"},
+		"and says why":       {"PAYMENT.CAPTURE.DECLINED", related + details, "DECLINED_BY_RISK_FRAUD_FILTERS"},
+	} {
+		got, err := a.Parse(event(tt.kind, part(tt.more)))
+		require.NoError(t, err, name)
+		require.True(t, got[0].Interesting, name)
+		o := got[0].Object
+		require.Equal(t, provider.ObjectCapture, o.Kind, name)
+		require.Equal(t, "C1", o.ID, name)
+		require.Empty(t, o.Reference, name)
+		require.Equal(t, provider.Failed, o.Outcome, name)
+		require.Equal(t, tt.reason, o.Reason, name)
+		require.Equal(t, provider.Money{Amount: 1000, Currency: "EUR"}, o.Money, name)
+		require.Equal(t, provider.Child{ChargeID: "O1", PaymentID: "p1"}, o.Child, name)
+	}
+	got, err := a.Parse(event("PAYMENT.CAPTURE.DECLINED", part(`,"supplementary_data":{"related_ids":{"order_id":"O1"}},"links":{}`)))
+	require.NoError(t, err)
+	require.Equal(t, provider.ObjectCharge, got[0].Object.Kind, "of an order that took its money at once, it is the charge's")
+	require.Equal(t, "O1", got[0].Object.ID)
+}
+
+// Where the order holds all its money, a capture's own id decides, if it says that it failed
+// and nothing else.
+func TestACaptureIsAskedAboutByItsOwnID(t *testing.T) {
+	t.Parallel()
+	const amount, related = `"amount":{"currency_code":"EUR","value":"10.00"}`, `"supplementary_data":{"related_ids":{"order_id":"O1","authorization_id":"A1"}}`
+	for name, tt := range map[string]struct {
+		status  int
+		body    string
+		verdict provider.LookupVerdict
+		reason  string
+	}{
+		"declined":        {200, `{"id":"C1","status":"DECLINED","custom_id":"p1",` + amount + `,` + related + `}`, provider.LookupFound, provider.ReasonFound},
+		"failed":          {200, `{"id":"C1","status":"FAILED","custom_id":"p1",` + amount + `}`, provider.LookupFound, provider.ReasonFound},
+		"not decided":     {200, `{"id":"C1","status":"PENDING","custom_id":"p1",` + amount + `,` + related + `}`, provider.LookupNoAnswer, provider.ReasonContradiction},
+		"taken":           {200, `{"id":"C1","status":"COMPLETED","custom_id":"p1",` + amount + `,` + related + `}`, provider.LookupNoAnswer, provider.ReasonContradiction},
+		"of another":      {200, `{"id":"C1","status":"DECLINED","custom_id":"p2",` + amount + `}`, provider.LookupNoAnswer, provider.ReasonFilterIgnored},
+		"another one":     {200, `{"id":"C2","status":"DECLINED","custom_id":"p1",` + amount + `}`, provider.LookupNoAnswer, provider.ReasonFilterIgnored},
+		"gone":            {404, `{"name":"RESOURCE_NOT_FOUND"}`, provider.LookupNoAnswer, provider.ReasonVanished},
+		"not to be asked": {403, `{"name":"NOT_AUTHORIZED"}`, provider.LookupNoAnswer, provider.ReasonForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mux := http.NewServeMux()
+			say := func(status int, body string) http.HandlerFunc {
+				return func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(status)
+					_, _ = io.WriteString(w, body)
+				}
+			}
+			mux.HandleFunc("POST /v1/oauth2/token", say(200, `{"access_token":"t","token_type":"Bearer","expires_in":32400}`))
+			mux.HandleFunc("GET /v2/checkout/orders/O1", say(200, heldWith("CREATED", captures(partOf("DECLINED", "10.00")))))
+			mux.HandleFunc("GET /v2/payments/captures/C1", say(tt.status, tt.body))
+			srv := httptest.NewServer(mux)
+			t.Cleanup(srv.Close)
+			a := (&fake{url: srv.URL}).adapter(t)
+			q := provider.OperationQuery{Kind: provider.OpCapture, OperationID: "op1", PaymentID: "p1", ProviderPaymentID: "O1", ProviderOperationID: "C1",
+				Want: provider.Money{Amount: 1000, Currency: "EUR"}}
+			got := a.LookupOperation(t.Context(), q)
+			require.Equal(t, tt.verdict, got.Verdict, "%+v", got)
+			require.Equal(t, tt.reason, got.Reason)
+			require.Equal(t, 2, got.Requests)
+			if tt.verdict != provider.LookupFound {
+				require.Empty(t, got.Objects)
+				return
+			}
+			require.Equal(t, "C1", got.Objects[0].ID)
+			require.Equal(t, "O1", got.Objects[0].Child.ChargeID)
+			require.Nil(t, got.Objects[0].Child.Charge)
+		})
 	}
 }
 

@@ -27,6 +27,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			providertest.Run(t, providertest.Harness{
 				Money: m, Refundable: m.Amount / 10 / 100 * 100,
+				Refusals: []provider.OperationKind{provider.OpCapture}, RefusalsByID: []provider.OperationKind{provider.OpCapture},
 				Secrets: []string{testID + ":" + testSecret, testSecret, testHook},
 				Refused: []provider.Money{
 					{Amount: 104550, Currency: "HUF"}, // taken without decimals

@@ -53,8 +53,12 @@
 // (authorised), VOIDED is failed, and voided or lapsed by whether its time was over. POST
 // /v2/payments/authorizations/{id}/capture takes the money or a part, once
 // (final_capture), POST …/void lets it go; the authorisation's id is read from the order
-// first. Neither has a place for our reference, so both are looked up in the order: while
-// that holds its money there was none.
+// first. Neither has a place for our reference (a capture's invoice id is what refunds and
+// disputes of it find their payment by), so both are looked up in the order: while that
+// holds its money there was none. A capture has an id of its own, which the answer to it
+// tells and the engine keeps: by it a capture that was pending and is declined or denied
+// later fails, from its event or from GET /v2/payments/captures/{id}, and what is held stays
+// held.
 //
 // # Webhooks
 //

@@ -17,6 +17,7 @@ import (
 var (
 	_ providertest.ActionFake  = (*fake)(nil)
 	_ providertest.DisputeFake = (*fake)(nil)
+	_ providertest.RefusalFake = (*fake)(nil)
 )
 
 // actionBooks is the fake's part about captures and voids; the fake's mutex guards it.
@@ -75,7 +76,7 @@ func authorized(o provider.Object) map[string]any {
 	switch {
 	case o.Reason != "":
 		status = o.Reason
-	case o.Totals.Captured > 0:
+	case o.Totals.Captured > 0 && !declined(o):
 		status = "CAPTURED"
 	}
 	m := o.Money
@@ -88,8 +89,14 @@ func authorized(o provider.Object) map[string]any {
 	}
 }
 
+// declined reports whether the capture of what an order holds was declined.
+func declined(o provider.Object) bool { return o.Message == "declined" }
+
 // taken is the capture of an order that held its money.
 func taken(o provider.Object, outcome provider.Outcome) map[string]any {
+	if declined(o) {
+		outcome = provider.Failed
+	}
 	o.Outcome, o.Money.Amount = outcome, o.Totals.Captured
 	c := captured(o)
 	c["supplementary_data"] = map[string]any{"related_ids": map[string]string{"order_id": o.ID, "authorization_id": "AUTH-" + o.ID}}
@@ -236,6 +243,13 @@ func (f *fake) webhooks(w http.ResponseWriter, r *http.Request) {
 	if !f.misbehave(w, r) {
 		reply(w, http.StatusOK, map[string]any{"webhooks": []any{map[string]any{"id": testHook, "url": "https://shop.example/webhooks/paypal"}}})
 	}
+}
+
+// ActionRefusal declines a pending capture and tells so. Nothing in it is an operation of
+// ours.
+func (f *fake) ActionRefusal(id string, _ provider.OperationKind, _ string, charge provider.Object, _ provider.Money, at time.Time) (http.Header, []byte) {
+	o := f.change(charge.ID, func(o *provider.Object) { o.Outcome, o.Message = provider.Processing, "declined" })
+	return f.signedEvent(id, "PAYMENT.CAPTURE.DECLINED", taken(o, provider.Failed), at)
 }
 
 func (f *fake) DisputeEvent(id string, about provider.Object, at time.Time) (http.Header, []byte) {

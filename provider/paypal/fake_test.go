@@ -441,10 +441,15 @@ func (f *fake) capture(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, o := range f.Booked() {
-		if "CAP-"+o.ID == r.PathValue("id") {
+		switch {
+		case "CAP-"+o.ID != r.PathValue("id"):
+			continue
+		case o.Totals != nil:
+			reply(w, http.StatusOK, taken(o, o.Outcome))
+		default:
 			reply(w, http.StatusOK, captured(o))
-			return
 		}
+		return
 	}
 	fail(w, http.StatusNotFound, "RESOURCE_NOT_FOUND", "INVALID_RESOURCE_ID")
 }

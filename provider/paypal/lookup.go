@@ -247,7 +247,7 @@ func (p found) naming(reference, code string) (ids []string) {
 
 // byCapture reads a capture the search named and reports whether to ask on.
 func (l *lookup) byCapture(id string) bool {
-	ex, ok := l.ask("v2/payments/captures/"+id, nil)
+	ex, ok := l.ask(capturesPath+id, nil)
 	if !ok {
 		return false
 	}

@@ -119,7 +119,7 @@ func (a *Adapter) unitOf(ctx context.Context, tok token, c provider.OperationCal
 func (u unit) target(kind provider.OperationKind) (path string, err error) {
 	if kind == provider.OpRefund {
 		if c, ok := u.taken(); ok && captureOutcomes[c.Status] == provider.Succeeded && pathSafe(c.ID) {
-			return "v2/payments/captures/" + c.ID + "/refund", nil
+			return capturesPath + c.ID + "/refund", nil
 		}
 		return "", errNoCapture
 	}

@@ -48,7 +48,8 @@ type capture struct {
 	Response struct {
 		Code string `json:"response_code"`
 	} `json:"processor_response"`
-	Related related `json:"supplementary_data"`
+	Related related         `json:"supplementary_data"`
+	Links   json.RawMessage `json:"links"`
 }
 
 // refund is the giving back of a capture's money, or of a part.
@@ -256,8 +257,21 @@ func (c capture) object(raw []byte) provider.Object {
 	return withMoney(o, c.Amount)
 }
 
-// ofHold reports whether a capture is of money that was held first.
-func (c capture) ofHold() bool { return c.Related.IDs.AuthorizationID != "" }
+// ofHold reports whether a capture is of money that was held first. Its link upwards says so
+// as well, and is there where the related ids are not.
+func (c capture) ofHold() bool {
+	var links []struct {
+		Rel  string `json:"rel"`
+		Href string `json:"href"`
+	}
+	_ = json.Unmarshal(c.Links, &links) // links of another shape say nothing
+	for _, l := range links {
+		if l.Rel == "up" && strings.Contains(l.Href, "/"+authorizationsPath) {
+			return true
+		}
+	}
+	return c.Related.IDs.AuthorizationID != ""
+}
 
 func decodeCapture(raw []byte) (capture, error) {
 	var c capture

@@ -239,7 +239,7 @@ func readResource(kind string, raw json.RawMessage) (o provider.Object, announce
 	if list, ok := captureEvents[kind]; ok {
 		c, err := decodeCapture(raw)
 		if err == nil && c.ofHold() && captureOutcomes[c.Status] == provider.Failed {
-			list = nil // the charge is as it was; what asked for the capture is answered by a lookup
+			return c.refused(raw), list, err // of the capture alone: the charge is as it was
 		}
 		return c.object(raw), list, err
 	}

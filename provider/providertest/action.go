@@ -37,7 +37,8 @@ type ActionEventFake interface {
 // RefusalFake is what the Fake of an adapter with Refusals is as well.
 type RefusalFake interface {
 	// ActionRefusal renders the event that tells that a capture or void of ours, with
-	// reference operation, of a held charge was refused, or failed later.
+	// reference operation, of a held charge was refused, or failed later. With RefusalsByID
+	// operation is the id that the answer told, and from now on the books say so as well.
 	ActionRefusal(id string, kind provider.OperationKind, operation string, charge provider.Object, money provider.Money, at time.Time) (http.Header, []byte)
 }
 
@@ -303,8 +304,21 @@ func testActionEvents(t *testing.T, _ Harness, held func(*testing.T) action) {
 	require.Equal(t, a.money, charge.Money, "what was taken, not what was held")
 }
 
+// acknowledged makes a capture or void that is not decided yet, and returns the id of its
+// own that the answer told.
+func (a action) acknowledged(t *testing.T) string {
+	t.Helper()
+	a.fake.NextAction(Accept)
+	got := a.Operate(t.Context(), a.call(t, "op1", "k1"))
+	require.Equal(t, provider.Processing, got.Outcome, "%+v", got.Classification)
+	require.NotEmpty(t, got.Object.ID)
+	require.NotEqual(t, a.charge.ID, got.Object.ID)
+	return got.Object.ID
+}
+
 // testActionRefusals: that an acknowledged capture or void was not made is said of that
-// operation, by our own reference. Its charge is held as before, so nothing is said of it.
+// operation, by our own reference or the id that the answer told. Its charge is held as
+// before, so nothing is said of it.
 func testActionRefusals(t *testing.T, h Harness, held func(*testing.T) action) {
 	a := held(t)
 	if !slices.Contains(h.Refusals, a.kind) {
@@ -313,13 +327,43 @@ func testActionRefusals(t *testing.T, h Harness, held func(*testing.T) action) {
 	f, ok := a.fake.(RefusalFake)
 	require.True(t, ok, "the fake has to be a RefusalFake")
 	now := time.Now()
-	header, raw := f.ActionRefusal("evt_1", a.kind, "op1", a.charge, a.money, now)
+	name, byID := "op1", slices.Contains(h.RefusalsByID, a.kind)
+	if byID {
+		name = a.acknowledged(t)
+	}
+	header, raw := f.ActionRefusal("evt_1", a.kind, name, a.charge, a.money, now)
 	require.Equal(t, provider.SignatureValid, a.Verify(header, raw, now).Verdict)
 	o := parsed(t, a.Adapter, raw).Object
 	require.Equal(t, provider.ObjectKind(a.kind), o.Kind)
-	require.Equal(t, "op1", o.Reference)
 	require.Equal(t, a.charge.ID, o.Child.ChargeID)
 	require.NotEqual(t, a.charge.ID, o.ID, "an id of its own: a charge may have several")
+	if byID {
+		require.Equal(t, name, o.ID)
+		require.Empty(t, o.Reference)
+		a.requireRefused(t, name)
+	} else {
+		require.Equal(t, name, o.Reference)
+	}
+	require.Equal(t, provider.Failed, o.Outcome)
+	require.NotEmpty(t, o.Reason)
+	require.Nil(t, o.Child.Charge)
+}
+
+// requireRefused: a question about the capture or void by its own id says that it failed,
+// and one that knows no id finds none.
+func (a action) requireRefused(t *testing.T, id string) {
+	t.Helper()
+	q := a.query()
+	require.Equal(t, provider.LookupAbsent, a.LookupOperation(t.Context(), q).Verdict)
+	q.ProviderOperationID = id
+	before := a.fake.Questions()
+	got := a.LookupOperation(t.Context(), q)
+	require.Equal(t, provider.LookupFound, got.Verdict, "%+v", got)
+	require.Equal(t, a.fake.Questions()-before, got.Requests)
+	require.Len(t, got.Objects, 1)
+	o := got.Objects[0]
+	require.Equal(t, provider.ObjectKind(a.kind), o.Kind)
+	require.Equal(t, id, o.ID)
 	require.Equal(t, provider.Failed, o.Outcome)
 	require.NotEmpty(t, o.Reason)
 	require.Nil(t, o.Child.Charge)

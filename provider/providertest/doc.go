@@ -102,6 +102,9 @@ type Harness struct {
 	// Refusals are the captures and voids that may be refused, or fail, after they were
 	// acknowledged, and of which an event tells that.
 	Refusals []provider.OperationKind
+	// RefusalsByID are the Refusals whose event carries no reference of ours: it names the id
+	// of the capture or void itself, which the answer to it told.
+	RefusalsByID []provider.OperationKind
 	// Chargebacks says that disputes are told as money taken, and perhaps given back: none is
 	// ever lost, and none has a deadline.
 	Chargebacks bool
