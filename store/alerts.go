@@ -25,6 +25,7 @@ type Alert struct {
 	CreatedAt   time.Time
 	DeliveredAt *time.Time    // nil until every sink took it
 	Known       *Acknowledged // nil: nobody took notice yet
+	Over        bool          // its cause is known to be gone; see alertOver
 }
 
 // RaiseAlert stores an alert once per dedupe key and enqueues its delivery, in tx.

@@ -101,6 +101,7 @@ type AlertRow struct {
 	At        time.Time
 	Delivered *time.Time
 	Known     *AlertKnown // nil: nobody took notice yet
+	Over      bool        // its cause is known to be gone
 }
 
 // AlertKnown is who took notice of an alert.

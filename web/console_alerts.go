@@ -20,7 +20,7 @@ const alertsPerPage = 50
 // The tabs of the alert list; empty is all.
 var (
 	severities  = []string{"", "critical", "warning", "info"}
-	alertStates = []string{"", store.AlertsOpen, store.AlertsKnown}
+	alertStates = []string{"", store.AlertsOpen, store.AlertsKnown, store.AlertsOver}
 )
 
 // registerAlerts adds the alert list and taking notice of what stands on it.
@@ -49,7 +49,7 @@ func readAlertQuery(c echo.Context) (q alertQuery, err error) {
 		return q, &badRequest{"severity", "is not one of critical, warning, info"}
 	}
 	if !contains(alertStates, q.filter.Known) {
-		return q, &badRequest{"state", "is not one of open, acknowledged"}
+		return q, &badRequest{"state", "is not one of open, acknowledged, over"}
 	}
 	if b := c.QueryParam("before"); b != "" {
 		if q.before, err = strconv.ParseInt(b, 10, 64); err != nil || q.before < 1 {
@@ -91,7 +91,7 @@ func (s *Server) alertsPage(c echo.Context) error {
 // acknowledgeAllLink offers to take notice of several at once: those that are open under
 // the severity, up to the newest shown.
 func (s *Server) acknowledgeAllLink(ctx context.Context, q alertQuery, list []store.Alert) (templ.SafeURL, error) {
-	if len(list) == 0 || q.filter.Known == store.AlertsKnown {
+	if len(list) == 0 || q.filter.Known == store.AlertsKnown || q.filter.Known == store.AlertsOver {
 		return "", nil
 	}
 	n, err := s.cfg.Store.CountOpenAlerts(ctx, q.filter.Severity, list[0].ID)
@@ -135,7 +135,7 @@ func alertRows(list []store.Alert) []views.AlertRow {
 
 func alertRow(a store.Alert) views.AlertRow {
 	row := views.AlertRow{ID: a.ID, Severity: a.Severity, Kind: a.Kind, Provider: a.Provider, Title: a.Title,
-		Detail: a.Detail, At: a.CreatedAt, Delivered: a.DeliveredAt}
+		Detail: a.Detail, At: a.CreatedAt, Delivered: a.DeliveredAt, Over: a.Over}
 	if circuit, ok := strings.CutPrefix(a.DedupeKey, "circuit:"); ok {
 		_, class, _ := strings.Cut(circuit, "/")
 		row.Class, _, _ = strings.Cut(class, ":")

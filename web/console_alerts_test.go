@@ -66,6 +66,23 @@ func TestAcknowledgingSaysWhoWasFirst(t *testing.T) {
 	require.Contains(t, w.signedIn(store.RoleSupport).get("/alerts").body, "perator", "who may not is told who may")
 }
 
+// TestAnAlertSaysThatItsCauseIsGone: whoever reads the list in the morning sees what is
+// over by now, acknowledged or not, and can look at that alone.
+func TestAnAlertSaysThatItsCauseIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWebtest(t)
+	w.seedAlerts("critical", "warning")
+	w.db.Exec(t, `UPDATE alerts SET dedupe_key = 'config_alarm:atlas:then' WHERE id = 1`)
+	b := w.signedIn(store.RoleSupport)
+	over := b.get("/alerts?state=over").body
+	require.Contains(t, over, "Alert A")
+	require.NotContains(t, over, "Alert B")
+	require.Contains(t, over, "What it was about is no longer so.")
+	require.Contains(t, b.get("/alerts?state=open").body, "Alert A", "nobody took notice yet")
+	w.db.Exec(t, `INSERT INTO provider_state (provider, charges_paused, paused_reason, paused_at) VALUES ('atlas', true, 'forbidden', now())`)
+	require.NotContains(t, b.get("/alerts").body, "no longer so")
+}
+
 func TestOverviewSaysWhoKnowsOfAnAlert(t *testing.T) {
 	t.Parallel()
 	w := newWebtest(t)
