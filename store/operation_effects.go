@@ -274,12 +274,15 @@ func (s *Store) alertOperation(ctx context.Context, tx pgx.Tx, pay Payment, op O
 	if !ok {
 		return nil // no_status_api: known from the provider's configuration
 	}
+	if reason == ReviewAged && op.Status == Processing {
+		title = "A refund, capture or void was acknowledged and has been undecided for too long"
+	}
 	severity, kind := "warning", reason
 	switch reason {
 	case ReviewDuplicate, ReviewContradiction, ReviewWalletShort:
 		severity = "critical"
 	case ReviewAged:
-		kind = "unknown_aged"
+		kind = "operation_aged"
 	}
 	_, err := s.RaiseAlert(ctx, tx, Alert{
 		Kind: kind, Severity: severity, Provider: op.Provider, PaymentID: &pay.ID, Title: title,

@@ -365,7 +365,7 @@ func TestNoTimerFailsAnUnknownRefund(t *testing.T) {
 		require.Equal(t, store.Unknown, w.op(op.ID).Status)
 	}
 	require.Equal(t, []string{store.ReviewAged}, w.op(op.ID).NeedsReview)
-	require.Equal(t, 1, w.count(`SELECT count(*) FROM alerts WHERE kind = 'unknown_aged'`))
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM alerts WHERE kind = 'operation_aged'`))
 	require.Equal(t, 5, w.jobs.Asked(t, "operation_lookup", op.ID))
 }
 

@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"fusebox/views/components"
@@ -72,6 +73,9 @@ func captureWords(ctx context.Context, r CaptureRow) string {
 	case "pending":
 		return T(ctx, "hold.words.pending", "Provider", r.Provider)
 	case "processing":
+		if slices.Contains(r.Review, reviewAged) {
+			return T(ctx, "hold.words.undecided", "Provider", r.Provider)
+		}
 		return T(ctx, "hold.words.processing", "Provider", r.Provider)
 	}
 	return T(ctx, "hold.words.unknown", "Provider", r.Provider)

@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,6 +92,18 @@ type RefundRow struct {
 	Since                             time.Time // work queue only: waiting since
 }
 
+// reviewAged is the review reason of what has no final answer for too long.
+const reviewAged = "aged"
+
+// reviewWord is a review reason as it is said of a refund, capture or void: one that was
+// acknowledged has an answer, and waits for a decision.
+func reviewWord(status, reason string) string {
+	if status == "processing" && reason == reviewAged {
+		return "undecided"
+	}
+	return reason
+}
+
 // place is where the payment's page shows it.
 func (r RefundRow) place() string {
 	if r.Kind != "" {
@@ -158,7 +171,11 @@ func RefundVerdictOf(ctx context.Context, r RefundRow) Verdict {
 	case "pending":
 		v.Text, v.Next = T(ctx, "refund.verdict.pending", "Provider", r.Provider), waitWords(ctx, next)
 	case "processing":
-		v.Text = T(ctx, "refund.verdict.processing", "Provider", r.Provider, "Sent", clock(ctx, r.SentAt, r.CreatedAt))
+		text := "refund.verdict.processing"
+		if slices.Contains(r.Review, reviewAged) {
+			text = "refund.verdict.undecided"
+		}
+		v.Text = T(ctx, text, "Provider", r.Provider, "Sent", clock(ctx, r.SentAt, r.CreatedAt))
 		v.Do, v.Next = []string{T(ctx, "refund.do.not_again")}, nextWords(ctx, next, "verdict.next")
 	default:
 		v.Text, v.Do, v.Next = unknownRefund(ctx, r), []string{T(ctx, "refund.do.not_again")}, nextWords(ctx, next, "verdict.next")

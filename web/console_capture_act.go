@@ -285,6 +285,9 @@ func captureResolveConsequences(ctx context.Context, k captureCase, to store.Sta
 	if x := against(chargeCase(k), resolveForm{to: to}.ofCharge(o).to); x != nil {
 		add(components.ToneBad, views.T(ctx, "hold.resolve.against", "Provider", o.Provider, "Object", x.ObjectID, "Word", x.Status))
 	}
+	if o.Status == store.Processing && to == store.Failed {
+		add(components.ToneWarn, views.T(ctx, "hold.resolve.acknowledged", "Provider", o.Provider))
+	}
 	money := views.Money(ctx, o.Amount, o.Currency)
 	switch captureMeans(o, to) {
 	case store.Succeeded:

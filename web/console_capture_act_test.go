@@ -100,10 +100,19 @@ func TestACaptureAcknowledgedAndNeverMadeIsDecidedByAPerson(t *testing.T) {
 	require.NotContains(t, operator.get(page).body, capturePath(op)+"/resolve")
 	require.Equal(t, 409, operator.post(capturePath(op)+"/resolve", resolveCapture(op, store.Failed)).StatusCode)
 	op = waits("{aged}")
-	require.Contains(t, operator.get("/queue").body, "#hold-"+op.ID.String())
-	require.Contains(t, operator.get(page).body, capturePath(op)+"/resolve?to=failed")
+	queue, body := operator.get("/queue").body, operator.get(page).body
+	require.Contains(t, queue, "#hold-"+op.ID.String())
+	require.Contains(t, queue, "Undecided too long", "it was answered: acknowledged")
+	require.Contains(t, body, capturePath(op)+"/resolve?to=failed")
+	require.Contains(t, body, "acknowledged it and has not decided it for too long")
 	confirm := operator.get(capturePath(op) + "/resolve?to=failed").body
 	require.Contains(t, confirm, "stays authorised")
+	require.Contains(t, confirm, "it may still be done")
+	for lang, words := range map[string]string{"fr": "peut encore se faire", "es": "todavía puede hacerse", "uk": "ще може статися"} {
+		operator.cookies[cookieLang] = lang
+		require.Contains(t, operator.get(capturePath(op)+"/resolve?to=failed").body, words)
+	}
+	operator.cookies[cookieLang] = "en"
 	require.Equal(t, 303, operator.post(capturePath(op)+"/resolve", resolveCapture(op, store.Failed)).StatusCode)
 	require.Contains(t, operator.get(page).body, page+"/capture", "another one may be asked for")
 }

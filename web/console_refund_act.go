@@ -246,6 +246,9 @@ func refundResolveConsequences(ctx context.Context, k refundCase, to store.Statu
 		}
 		add(components.ToneBad, views.T(ctx, id, "Provider", o.Provider, "Object", x.ObjectID, "Word", x.Status))
 	}
+	if o.Status == store.Processing && to == store.Failed {
+		add(components.ToneWarn, views.T(ctx, "hold.resolve.acknowledged", "Provider", o.Provider))
+	}
 	money := views.Money(ctx, o.Amount, o.Currency)
 	if to != o.Status {
 		add("", views.T(ctx, "refund.resolve.moves", "From", views.Opt(ctx, "refund.status.", string(o.Status)), "To", views.Opt(ctx, "refund.status.", string(to))))
