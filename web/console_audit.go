@@ -141,6 +141,9 @@ func auditChanges(before, after map[string]any) []views.AuditChange {
 	for _, field := range slices.Sorted(maps.Keys(all)) {
 		was, is := auditValue(before, field), auditValue(after, field)
 		if was != is && field != "version" {
+			if _, had := before[field]; !had {
+				was = "" // made with it: no arrow from nothing in every line
+			}
 			out = append(out, views.AuditChange{Field: field, Before: was, After: is})
 		}
 	}

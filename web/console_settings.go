@@ -140,9 +140,13 @@ func (s *Server) confirmOthers(c echo.Context) error {
 		return err
 	}
 	title := views.T(ctx, "settings.sessions_others")
-	return s.renderConfirm(c, http.StatusOK, "settings", title, components.ConfirmProps{Title: title,
-		Lead:   views.N(ctx, "settings.sessions_others_lead", int64(max(len(sessions)-1, 0))),
-		Action: views.PathSessions + "/others", Cancel: views.PathSettings, ActionID: newActionID(), Submit: title})
+	props := components.ConfirmProps{Title: title, Action: views.PathSessions + "/others", Cancel: views.PathSettings, ActionID: newActionID(), Submit: title}
+	if others := int64(len(sessions) - 1); others > 0 {
+		props.Lead = views.N(ctx, "settings.sessions_others_lead", others)
+	} else {
+		props.Blocked = views.T(ctx, "settings.sessions_others_none")
+	}
+	return s.renderConfirm(c, http.StatusOK, "settings", title, props)
 }
 
 // postOthers ends every session of the person but this one.

@@ -38,7 +38,7 @@ func (b *Tab) Picture(dir, name, path, scheme string, width int64) {
 	b.Scheme(scheme)
 	b.Viewport(width)
 	b.Open(path)
-	b.Wait("body :not(script):not(noscript):not(:empty)") // pages of others draw themselves late
+	b.Holds(patience, `document.body.innerText.trim() !== ""`) // pages of others draw themselves late
 	b.Fits()
 	b.Screenshot(dir, fmt.Sprintf("%s-%s-%d", name, scheme, width))
 }
