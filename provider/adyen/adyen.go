@@ -153,7 +153,7 @@ func (a *Adapter) Capabilities() provider.Capabilities {
 
 // Lookup implements provider.Adapter: there is nothing to ask.
 func (a *Adapter) Lookup(context.Context, provider.LookupQuery) provider.LookedUp {
-	return provider.LookedUp{Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay}
+	return provider.Unanswered()
 }
 
 var errList = errors.New("adyen: payments cannot be listed")

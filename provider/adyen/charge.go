@@ -40,7 +40,7 @@ func conclude(ex provider.Exchange, ans provider.Answer, want provider.Money) pr
 func (a *Adapter) post(ctx context.Context, path, key string, body []byte) provider.Exchange {
 	h := a.header()
 	if !a.settings.NoKeys {
-		if key == "" || !printable(key) {
+		if key == "" || !provider.Printable(key) {
 			return a.local(errKey)
 		}
 		h.Set("Idempotency-Key", wireKey(key))
@@ -103,7 +103,7 @@ func readCommon(ex provider.Exchange) (ans provider.Answer, done bool) {
 		Detail  string `json:"detail"`
 	}
 	if json.Unmarshal(ex.Body, &e) == nil {
-		ans.Code, ans.Message = clip(e.Code, maxID), message(e.Message)
+		ans.Code, ans.Message = provider.Clip(e.Code, maxID), message(e.Message)
 		if ans.Message == "" {
 			ans.Message = message(e.Detail)
 		}

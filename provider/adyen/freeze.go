@@ -102,9 +102,9 @@ func check(r provider.ChargeRequest, m method) error {
 	switch {
 	case r.PaymentID == "" || len(r.PaymentID) > maxPayment || !unambiguous(r.PaymentID) || strings.HasPrefix(r.PaymentID, heldPrefix):
 		return refuse("reference", fmt.Sprintf("must have 1 to %d printable characters, no colon and no backslash, and not begin with %s", maxPayment, heldPrefix))
-	case !fits(m.Stored) || m.Type == "" || !printable(m.Type):
+	case !fits(m.Stored) || m.Type == "" || !provider.Printable(m.Type):
 		return refuse("metadata.payment_method", "is required: Adyen charges a stored token")
-	case len(r.CustomerID) < minShopper || len(r.CustomerID) > maxShopper || !printable(r.CustomerID):
+	case len(r.CustomerID) < minShopper || len(r.CustomerID) > maxShopper || !provider.Printable(r.CustomerID):
 		return refuse("metadata.customer_id", fmt.Sprintf("must be the shopperReference the token was stored under, %d to %d characters", minShopper, maxShopper))
 	case utf8.RuneCountInString(r.OrderRef) > maxOrder:
 		return refuse("order_ref", fmt.Sprintf("must have at most %d characters", maxOrder))
@@ -116,12 +116,7 @@ func check(r provider.ChargeRequest, m method) error {
 const maxID = 100
 
 // fits reports whether s can be an id or a word of Adyen's.
-func fits(s string) bool { return s != "" && len(s) <= maxID && printable(s) }
-
-// printable reports whether s is ASCII without spaces.
-func printable(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return r < 0x21 || r > 0x7e }) < 0
-}
+func fits(s string) bool { return s != "" && len(s) <= maxID && provider.Printable(s) }
 
 // unambiguous reports whether s reads the same whichever way signed fields are joined.
-func unambiguous(s string) bool { return printable(s) && !strings.ContainsAny(s, `:\`) }
+func unambiguous(s string) bool { return provider.Printable(s) && !strings.ContainsAny(s, `:\`) }

@@ -101,7 +101,7 @@ func readReceived(ex provider.Exchange, c provider.OperationCall) provider.Answe
 	}
 	var r received
 	err := json.Unmarshal(ex.Body, &r)
-	if err == nil && (len(r.PSP) > maxID || !printable(r.PSP) || len(r.Status) > maxID || len(r.Reference) > maxShopper || len(r.Payment) > maxID) {
+	if err == nil && (len(r.PSP) > maxID || !provider.Printable(r.PSP) || len(r.Status) > maxID || len(r.Reference) > maxShopper || len(r.Payment) > maxID) {
 		err = errID
 	}
 	if err != nil {

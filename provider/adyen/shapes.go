@@ -1,7 +1,6 @@
 package adyen
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -64,11 +63,11 @@ func (w *wireMoney) money() (provider.Money, bool) {
 	}
 	n, err := strconv.ParseInt(string(w.Value), 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != string(w.Value) {
-		return provider.Money{Currency: clip(w.Currency, maxID)}, false
+		return provider.Money{Currency: provider.Clip(w.Currency, maxID)}, false
 	}
 	m, ok := fromUnits(n, w.Currency)
 	if !ok {
-		return provider.Money{Currency: clip(w.Currency, maxID)}, false
+		return provider.Money{Currency: provider.Clip(w.Currency, maxID)}, false
 	}
 	return m, true
 }
@@ -93,7 +92,7 @@ func decode(raw []byte) (payment, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return payment{}, err
 	}
-	if len(p.PSP) > maxID || len(p.Result) > maxID || !printable(p.PSP) || len(p.Reference) > maxShopper {
+	if len(p.PSP) > maxID || len(p.Result) > maxID || !provider.Printable(p.PSP) || len(p.Reference) > maxShopper {
 		return payment{}, errID
 	}
 	return p, nil
@@ -137,32 +136,12 @@ func refusal(p payment) string {
 	if p.RefusalNum == "" {
 		return p.Result
 	}
-	return clip(string(p.RefusalNum), maxID)
+	return provider.Clip(string(p.RefusalNum), maxID)
 }
 
 // hint reads the id of an answer that could not be decoded: a whole string under
 // "pspReference" at the top level of as much JSON as there is. Never evidence.
-func hint(body []byte) *provider.Object {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil
-		}
-		var value json.RawMessage
-		if dec.Decode(&value) != nil {
-			return nil
-		}
-		var id string
-		if name == "pspReference" && json.Unmarshal(value, &id) == nil && fits(id) {
-			return &provider.Object{ID: id}
-		}
-	}
-	return nil
-}
+func hint(body []byte) *provider.Object { return provider.Hint(body, "pspReference", fits) }
 
 // unkept are members whose values are about the card or the shopper's way through an
 // authentication. No decision needs them, so they are not kept.
@@ -185,12 +164,4 @@ func withoutCard(body []byte, more ...string) []byte {
 	return provider.Redact(kept)
 }
 
-func message(s string) string { return clip(provider.RedactText(s), maxMessage) }
-
-// clip shortens s to at most n characters.
-func clip(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n])
-	}
-	return s
-}
+func message(s string) string { return provider.Clip(provider.RedactText(s), maxMessage) }

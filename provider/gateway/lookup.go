@@ -32,7 +32,7 @@ func (a *Adapter) Lookup(ctx context.Context, q provider.LookupQuery) provider.L
 
 // lookup asks the questions in order.
 func (a *Adapter) lookup(ctx context.Context, qs []question) provider.LookedUp {
-	l := round{LookedUp: provider.LookedUp{Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay}}
+	l := round{LookedUp: provider.Unanswered()}
 	for _, qu := range qs {
 		if qu.way == provider.ByKey && len(l.Objects) > 0 {
 			continue
@@ -73,12 +73,7 @@ func (a *Adapter) questions(q provider.LookupQuery) []question {
 }
 
 // pathSafe reports whether an id a provider gave us can be a path segment as it is.
-func pathSafe(id string) bool {
-	if id == "" || strings.Trim(id, ".") == "" {
-		return false
-	}
-	return strings.IndexFunc(id, func(r rune) bool { return r < 0x21 || r > 0x7e || strings.ContainsRune("/\\?#%", r) }) < 0
-}
+func pathSafe(id string) bool { return provider.PathSafe(id, maxID) }
 
 // ours reports whether nothing in the object says that it is another payment's.
 func ours(o provider.Object, q provider.LookupQuery) bool {
@@ -141,15 +136,10 @@ type round struct {
 func (r *round) take(q question, got answer) bool {
 	r.Requests += got.requests
 	r.Exchange = got.exchange
-	if len(r.Objects) == 0 { // what was found stays found, whatever a later question's fate
-		r.Way, r.Reason, r.Health = q.way, got.reading.Reason, got.reading.Health
-	}
-	if got.reading.Alert != "" {
-		r.Alert = got.reading.Alert
-	}
+	r.Note(q.way, got.reading)
 	switch {
 	case got.reading.Verdict == provider.LookupFound:
-		r.merge(got.objects)
+		r.Merge(got.objects)
 		return true
 	case got.reading.Verdict == provider.LookupAbsent:
 		r.asked++
@@ -162,28 +152,4 @@ func (r *round) take(q question, got answer) bool {
 	return false
 }
 
-// merge adds objects not seen yet, by the provider's id.
-func (r *round) merge(objects []provider.Object) {
-	for _, o := range objects {
-		known := false
-		for _, have := range r.Objects {
-			known = known || have.ID == o.ID
-		}
-		if !known {
-			r.Objects = append(r.Objects, o)
-		}
-	}
-}
-
-func (r *round) conclude() {
-	switch {
-	case len(r.Objects) > 0:
-		r.Verdict, r.Reason = provider.LookupFound, provider.ReasonFound
-	case r.asked > 0 && r.vanished:
-		// The provider gave us an id once and now knows neither it nor our reference. That
-		// is lag or a contradiction, not the absence of a charge.
-		r.Reason = provider.ReasonVanished
-	case r.asked > 0:
-		r.Verdict, r.Reason = provider.LookupAbsent, provider.ReasonNotFound
-	}
-}
+func (r *round) conclude() { r.Conclude(r.asked > 0, r.vanished) }

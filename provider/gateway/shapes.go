@@ -132,13 +132,7 @@ func readPayment(raw []byte) (provider.Object, error) {
 // maxMessage caps a provider's words for people.
 const maxMessage = 500
 
-func message(s string) string {
-	s = provider.RedactText(s)
-	if r := []rune(s); len(r) > maxMessage {
-		return string(r[:maxMessage])
-	}
-	return s
-}
+func message(s string) string { return provider.Clip(provider.RedactText(s), maxMessage) }
 
 var errID = errors.New("the id is not usable")
 
@@ -157,31 +151,5 @@ func decodePayment(raw []byte) (payment, error) {
 // hint reads the id of a body that could not be decoded, as far as it goes: a whole
 // string under "id" at the top level. It is a hint for a lookup, never evidence.
 func hint(body []byte) *provider.Object {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil
-		}
-		if name == "id" {
-			return idObject(dec)
-		}
-		var skip json.RawMessage
-		if dec.Decode(&skip) != nil {
-			return nil
-		}
-	}
-	return nil
-}
-
-func idObject(dec *json.Decoder) *provider.Object {
-	t, err := dec.Token()
-	id, ok := t.(string)
-	if err != nil || !ok || id == "" || len(id) > maxID {
-		return nil
-	}
-	return &provider.Object{ID: id}
+	return provider.Hint(body, "id", func(id string) bool { return id != "" && len(id) <= maxID })
 }

@@ -28,7 +28,7 @@ func (a *Adapter) post(ctx context.Context, path, key string, body []byte) provi
 	h := a.header()
 	h.Set("Content-Type", "application/json")
 	if !a.settings.NoKeys {
-		if key == "" || len(key) > 255 || !printable(key) {
+		if key == "" || len(key) > 255 || !provider.Printable(key) {
 			return a.unmade(errKey)
 		}
 		h.Set("Idempotency-Key", key)
@@ -75,7 +75,7 @@ func readError(ans *provider.Answer, body []byte) {
 	case !json.Valid(body):
 		ans.Malformed = true
 	case err == nil:
-		ans.Code, ans.Message = clip(e.Title, maxID), e.words()
+		ans.Code, ans.Message = provider.Clip(e.Title, maxID), e.words()
 	}
 }
 

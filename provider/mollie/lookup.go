@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"fusebox/provider"
@@ -45,9 +44,7 @@ func (a *Adapter) Lookup(ctx context.Context, q provider.LookupQuery) provider.L
 
 func (a *Adapter) newLookup(ctx context.Context, q provider.LookupQuery) *lookup {
 	_, most := a.settings.WorstCase(a.Capabilities())
-	return &lookup{Adapter: a, ctx: ctx, q: q, most: most, LookedUp: provider.LookedUp{
-		Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay,
-	}}
+	return &lookup{Adapter: a, ctx: ctx, q: q, most: most, LookedUp: provider.Unanswered()}
 }
 
 // byID fetches one payment and reports whether to ask on.
@@ -57,7 +54,7 @@ func (l *lookup) byID(id string) bool {
 		query = url.Values{"embed": {l.embed}}
 	}
 	ex, n := l.caller.Ask(l.ctx, l.get(paymentsPath+"/"+id, query))
-	l.used(ex, n)
+	l.Asked(ex, n)
 	var ans provider.LookupAnswer
 	if ex.Status == http.StatusOK && ex.Err == nil {
 		ans = l.readOne(ex.Body, id)
@@ -66,8 +63,8 @@ func (l *lookup) byID(id string) bool {
 	if ex.Status == http.StatusGone { // Mollie's word for what was there and was removed
 		reading = provider.ClassifyLookup(provider.Exchange{Status: http.StatusNotFound, BodyComplete: true}, ans, false)
 	}
-	l.note(provider.ByID, reading)
-	l.merge(ans.Objects)
+	l.Note(provider.ByID, reading)
+	l.Merge(ans.Objects)
 	l.vanished = l.vanished || reading.Reason == provider.ReasonNotFound
 	return reading.Verdict == provider.LookupFound || reading.Reason == provider.ReasonNotFound
 }
@@ -144,67 +141,31 @@ func (l *lookup) answered() bool {
 // fetch reads one page.
 func (l *lookup) fetch(from string) (page, provider.LookupReading) {
 	p, reading, ex, n, _ := l.fetchPage(l.ctx, from, newestFirst, pageSize)
-	l.used(ex, n)
+	l.Asked(ex, n)
 	return p, reading
 }
 
 // take picks our payments out of a page. ok: there may be another one.
 func (l *lookup) take(p page, reading provider.LookupReading) (ok bool) {
-	l.note(provider.ByReference, reading)
+	l.Note(provider.ByReference, reading)
 	if reading.Verdict == provider.LookupNoAnswer {
 		return false
 	}
 	for _, e := range p.entries {
 		switch {
 		case e.err != nil && e.mentions(l.q.PaymentID): // ours, perhaps, and unreadable
-			l.note(provider.ByReference, provider.LookupReading{
+			l.Note(provider.ByReference, provider.LookupReading{
 				Health: provider.HealthNeutral, Reason: provider.ReasonContract, Alert: provider.AlertContract,
 			})
 			return false
 		case e.err == nil && e.reference() != "" && l.ours(e.payment):
-			l.merge([]provider.Object{e.payment.object(e.raw)})
+			l.Merge([]provider.Object{e.payment.object(e.raw)})
 		}
 	}
 	return true
 }
 
-// used counts what a question cost.
-func (l *lookup) used(ex provider.Exchange, requests int) {
-	l.Requests += requests
-	l.Exchange = ex
-	l.Exchange.Body = provider.Redact(ex.Body)
-}
-
-// note keeps what a reading says. What was found stays found, whatever a later
-// question's fate.
-func (l *lookup) note(way provider.Way, r provider.LookupReading) {
-	if len(l.Objects) == 0 {
-		l.Way, l.Reason, l.Health = way, r.Reason, r.Health
-	}
-	if r.Alert != "" {
-		l.Alert = r.Alert
-	}
-}
-
-// merge adds objects not seen yet.
-func (l *lookup) merge(objects []provider.Object) {
-	for _, o := range objects {
-		if !slices.ContainsFunc(l.Objects, func(known provider.Object) bool { return known.ID == o.ID }) {
-			l.Objects = append(l.Objects, o)
-		}
-	}
-}
-
 func (l *lookup) conclude() provider.LookedUp {
-	switch {
-	case len(l.Objects) > 0:
-		l.Verdict, l.Reason, l.More = provider.LookupFound, provider.ReasonFound, false
-	case l.absent && l.vanished:
-		// Mollie gave us an id once and now knows neither it nor our reference: lag or a
-		// contradiction, not the absence of a charge.
-		l.Verdict, l.Reason = provider.LookupNoAnswer, provider.ReasonVanished
-	case l.absent:
-		l.Verdict, l.Reason = provider.LookupAbsent, provider.ReasonNotFound
-	}
+	l.Conclude(l.absent, l.vanished)
 	return l.LookedUp
 }

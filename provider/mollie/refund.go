@@ -58,7 +58,7 @@ func (a *Adapter) FreezeOperation(r provider.OperationRequest) ([]byte, error) {
 		title = "Capture "
 	}
 	return json.Marshal(partRequest{
-		Amount: amount{Currency: r.Money.Currency, Value: value}, Description: title + clip(r.OperationID, 200),
+		Amount: amount{Currency: r.Money.Currency, Value: value}, Description: title + provider.Clip(r.OperationID, 200),
 		Metadata: partMetadata{OperationID: r.OperationID, PaymentID: r.PaymentID},
 	})
 }
@@ -197,10 +197,11 @@ func (r part) object(raw []byte) provider.Object {
 
 // refundHint is the id of a refund that could not be decoded.
 func refundHint(body []byte) *provider.Object {
-	if id := firstID(body); strings.HasPrefix(id, "re_") && pathSafe(id) {
-		return &provider.Object{ID: id, Kind: provider.ObjectRefund}
+	o := provider.Hint(body, "id", func(id string) bool { return strings.HasPrefix(id, "re_") && pathSafe(id) })
+	if o != nil {
+		o.Kind = provider.ObjectRefund
 	}
-	return nil
+	return o
 }
 
 // LookupOperation implements provider.Operator. A payment's refunds are a list of their
@@ -226,7 +227,7 @@ func (a *Adapter) LookupOperation(ctx context.Context, q provider.OperationQuery
 // refundByID fetches one refund and reports whether to ask on.
 func (l *lookup) refundByID(q provider.OperationQuery) bool {
 	ex, n := l.caller.Ask(l.ctx, l.get(refundsPath(q.ProviderPaymentID)+"/"+q.ProviderOperationID, nil))
-	l.used(ex, n)
+	l.Asked(ex, n)
 	var ans provider.LookupAnswer
 	if ex.Status == http.StatusOK && ex.Err == nil {
 		r, err := decodePart(ex.Body, "refund")
@@ -242,8 +243,8 @@ func (l *lookup) refundByID(q provider.OperationQuery) bool {
 		}
 	}
 	reading := provider.ClassifyLookup(ex, ans, false)
-	l.note(provider.ByID, reading)
-	l.merge(ans.Objects)
+	l.Note(provider.ByID, reading)
+	l.Merge(ans.Objects)
 	l.vanished = l.vanished || reading.Reason == provider.ReasonNotFound
 	return reading.Verdict == provider.LookupFound || reading.Reason == provider.ReasonNotFound
 }
@@ -251,15 +252,15 @@ func (l *lookup) refundByID(q provider.OperationQuery) bool {
 // refundByReference reads the payment's refunds.
 func (l *lookup) refundByReference(q provider.OperationQuery) {
 	ex, n := l.caller.Ask(l.ctx, l.get(refundsPath(q.ProviderPaymentID), url.Values{"limit": {strconv.Itoa(pageSize)}}))
-	l.used(ex, n)
+	l.Asked(ex, n)
 	var ans provider.LookupAnswer
 	if ex.Status == http.StatusOK && ex.Err == nil {
 		ans = l.readRefunds(ex.Body, q)
 	}
 	// A 404 is about the payment, and says nothing of its refunds.
 	reading := provider.ClassifyLookup(ex, ans, ex.Status != http.StatusNotFound)
-	l.note(provider.ByReference, reading)
-	l.merge(ans.Objects)
+	l.Note(provider.ByReference, reading)
+	l.Merge(ans.Objects)
 	l.absent = reading.Verdict == provider.LookupAbsent && len(l.Objects) == 0
 }
 

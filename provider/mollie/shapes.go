@@ -1,7 +1,6 @@
 package mollie
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -153,7 +152,7 @@ func (p payment) failure() (code, words string) {
 	_ = json.Unmarshal(p.Details, &why) // words for people
 	_ = json.Unmarshal(p.StatusReason, &status)
 	code = cmp.Or(status.Code, why.FailureReason, why.BankReasonCode, p.Status)
-	return clip(code, maxID), message(cmp.Or(why.FailureMessage, status.Message, why.BankReason))
+	return provider.Clip(code, maxID), message(cmp.Or(why.FailureMessage, status.Message, why.BankReason))
 }
 
 var (
@@ -192,36 +191,7 @@ func (e apiError) words() string {
 }
 
 // hint is the id of a payment that could not be decoded.
-func hint(body []byte) *provider.Object {
-	if id := firstID(body); isPaymentID(id) {
-		return &provider.Object{ID: id}
-	}
-	return nil
-}
-
-// firstID reads a whole string under "id" at the top level of as much JSON as there is.
-// It is a hint for a lookup, never evidence.
-func firstID(body []byte) string {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return ""
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return ""
-		}
-		var value json.RawMessage
-		if dec.Decode(&value) != nil {
-			return ""
-		}
-		var id string
-		if name == "id" && json.Unmarshal(value, &id) == nil {
-			return id
-		}
-	}
-	return ""
-}
+func hint(body []byte) *provider.Object { return provider.Hint(body, "id", isPaymentID) }
 
 // isPaymentID reports whether a text looks like the id of a payment of Mollie's.
 func isPaymentID(id string) bool {
@@ -231,12 +201,4 @@ func isPaymentID(id string) bool {
 	}) < 0
 }
 
-func message(s string) string { return clip(provider.RedactText(s), maxMessage) }
-
-// clip shortens s to at most n characters.
-func clip(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n])
-	}
-	return s
-}
+func message(s string) string { return provider.Clip(provider.RedactText(s), maxMessage) }

@@ -206,7 +206,7 @@ func (a *Adapter) Fetch(ctx context.Context, id string) provider.Fetched {
 	switch {
 	case len(f.Objects) > 0:
 		o := f.Objects[0]
-		f.Event = provider.Event{Key: stateKey(o), Type: "payment." + clip(o.Status, maxID), Interesting: true, Object: o}
+		f.Event = provider.Event{Key: stateKey(o), Type: "payment." + provider.Clip(o.Status, maxID), Interesting: true, Object: o}
 		if e, ok := l.fetched.chargedBack(o); ok {
 			f.Event = e
 		}
@@ -219,7 +219,7 @@ func (a *Adapter) Fetch(ctx context.Context, id string) provider.Fetched {
 // stateKey is the key of what was fetched: one id is announced whenever anything about
 // the payment changes, refunds included.
 func stateKey(o provider.Object) string {
-	key := o.ID + ":" + clip(o.Status, maxID)
+	key := o.ID + ":" + provider.Clip(o.Status, maxID)
 	if o.Totals != nil && o.Totals.Refunded > 0 {
 		key += fmt.Sprintf(":refunded=%d", o.Totals.Refunded)
 	}

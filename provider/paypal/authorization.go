@@ -89,7 +89,7 @@ func (h authorization) describe(o provider.Object) provider.Object {
 	case h.Status == statusVoided:
 		o.Reason, o.Totals = provider.ReasonVoided, h.totals()
 	default:
-		o.Reason = clip(h.StatusDetails.Reason, maxID)
+		o.Reason = provider.Clip(h.StatusDetails.Reason, maxID)
 	}
 	return withMoney(o, h.Amount)
 }

@@ -152,7 +152,7 @@ func (l *lookup) ownCapture(q provider.OperationQuery) {
 		return c.refused(body), c.ID == q.ProviderOperationID && !c.foreign(q.ProviderPaymentID, authorization{CustomID: q.PaymentID}), err
 	})
 	reading := provider.ClassifyLookup(ex, ans, false)
-	l.note(provider.ByID, reading)
+	l.Note(provider.ByID, reading)
 	switch {
 	case reading.Reason == provider.ReasonNotFound:
 		l.Reason = provider.ReasonVanished
@@ -160,7 +160,7 @@ func (l *lookup) ownCapture(q provider.OperationQuery) {
 		for i := range ans.Objects {
 			ans.Objects[i].Child.ChargeID = q.ProviderPaymentID
 		}
-		l.merge(ans.Objects)
+		l.Merge(ans.Objects)
 	case len(ans.Objects) > 0:
 		l.Reason = provider.ReasonContradiction // it took money, or may, of an order that holds all of it
 	}

@@ -42,7 +42,7 @@ func (a *Adapter) Charge(ctx context.Context, key string, body []byte, want prov
 }
 
 // validKey reports whether PayPal takes the key unchanged.
-func validKey(key string) bool { return key != "" && len(key) <= 108 && printable(key) }
+func validKey(key string) bool { return key != "" && len(key) <= 108 && provider.Printable(key) }
 
 // post is a money call.
 func (a *Adapter) post(tok token, path, key string, body []byte) provider.Call {

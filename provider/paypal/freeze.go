@@ -61,7 +61,7 @@ func (a *Adapter) Freeze(r provider.ChargeRequest) ([]byte, error) {
 		Intent: intent,
 		Units: []creationUnit{{
 			CustomID: r.PaymentID, InvoiceID: r.PaymentID, Amount: value,
-			Description: clip(cmp.Or(r.Description, r.OrderRef), maxText), // for the payer to read; PayPal refuses a longer one
+			Description: provider.Clip(cmp.Or(r.Description, r.OrderRef), maxText), // for the payer to read; PayPal refuses a longer one
 		}},
 		Source: source,
 	})

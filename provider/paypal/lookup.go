@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,9 +66,7 @@ func (a *Adapter) Lookup(ctx context.Context, q provider.LookupQuery) provider.L
 
 func (a *Adapter) newLookup(ctx context.Context, q provider.LookupQuery) *lookup {
 	_, most := a.settings.WorstCase(a.Capabilities())
-	return &lookup{Adapter: a, ctx: ctx, q: q, most: most, LookedUp: provider.LookedUp{
-		Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay,
-	}}
+	return &lookup{Adapter: a, ctx: ctx, q: q, most: most, LookedUp: provider.Unanswered()}
 }
 
 // withoutToken is a question that was not asked.
@@ -95,8 +92,8 @@ func (l *lookup) byID(id string) bool {
 		return o.object(body), o.ID == id && l.ours(o.reference()), err
 	})
 	reading := provider.ClassifyLookup(ex, ans, false)
-	l.note(provider.ByID, reading)
-	l.merge(ans.Objects)
+	l.Note(provider.ByID, reading)
+	l.Merge(ans.Objects)
 	return reading.Verdict == provider.LookupFound || reading.Reason == provider.ReasonNotFound
 }
 
@@ -182,7 +179,7 @@ func (l *lookup) search(from, to time.Time, n int) (p found, ok bool) {
 		p, ans = readFound(ex.Body, from, to)
 	}
 	reading := provider.ClassifyLookup(ex, ans, false)
-	l.note(provider.ByReference, reading)
+	l.Note(provider.ByReference, reading)
 	if ex.Status != http.StatusOK || reading.Reason != provider.ReasonNotFound {
 		return p, false
 	}
@@ -256,8 +253,8 @@ func (l *lookup) byCapture(id string) bool {
 		return c.object(body), c.ID == id && c.Related.IDs.OrderID != "" && c.CustomID != "" && l.ours(c.CustomID), err
 	})
 	reading := provider.ClassifyLookup(ex, ans, false)
-	l.note(provider.ByReference, reading)
-	l.merge(ans.Objects)
+	l.Note(provider.ByReference, reading)
+	l.Merge(ans.Objects)
 	return reading.Verdict == provider.LookupFound
 }
 
@@ -275,7 +272,7 @@ func (l *lookup) byAuthorization(id string) bool {
 		return h.object(body), h.ID == id && pathSafe(h.Related.IDs.OrderID) && h.CustomID != "" && l.ours(h.CustomID), err
 	})
 	reading := provider.ClassifyLookup(ex, ans, false)
-	l.note(provider.ByReference, reading)
+	l.Note(provider.ByReference, reading)
 	if reading.Verdict != provider.LookupFound {
 		return reading.Reason == provider.ReasonNotFound
 	}
@@ -288,30 +285,8 @@ func (l *lookup) ask(path string, query url.Values) (provider.Exchange, bool) {
 		return provider.Exchange{}, false
 	}
 	ex, n := l.caller.Ask(l.ctx, get(l.token, path, query))
-	l.Requests += n
-	l.Exchange = ex
-	l.Exchange.Body = provider.Redact(ex.Body)
+	l.Asked(ex, n)
 	return ex, true
-}
-
-// note keeps what a reading says. What was found stays found, whatever a later
-// question's fate.
-func (l *lookup) note(way provider.Way, r provider.LookupReading) {
-	if len(l.Objects) == 0 {
-		l.Way, l.Reason, l.Health = way, r.Reason, r.Health
-	}
-	if r.Alert != "" {
-		l.Alert = r.Alert
-	}
-}
-
-// merge adds objects not seen yet.
-func (l *lookup) merge(objects []provider.Object) {
-	for _, o := range objects {
-		if !slices.ContainsFunc(l.Objects, func(known provider.Object) bool { return known.ID == o.ID }) {
-			l.Objects = append(l.Objects, o)
-		}
-	}
 }
 
 var errNoList = errors.New("PayPal has no list of orders")

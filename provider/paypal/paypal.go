@@ -175,12 +175,5 @@ func get(token, path string, query url.Values) provider.Call {
 	return provider.Call{Method: http.MethodGet, Path: path, Query: query, Header: header(token)}
 }
 
-// printable reports whether s is ASCII without spaces.
-func printable(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return r < 0x21 || r > 0x7e }) < 0
-}
-
 // pathSafe reports whether an id can be a path segment as it is.
-func pathSafe(id string) bool {
-	return id != "" && len(id) <= maxID && printable(id) && strings.Trim(id, ".") != "" && !strings.ContainsAny(id, `/\?#%`)
-}
+func pathSafe(id string) bool { return provider.PathSafe(id, maxID) }

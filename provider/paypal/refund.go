@@ -208,7 +208,7 @@ func (r refund) object(raw []byte, orderID string) provider.Object {
 		Child: provider.Child{ChargeID: orderID, PaymentID: r.InvoiceID},
 	}
 	if o.Outcome != provider.Succeeded {
-		o.Reason = clip(r.StatusDetails.Reason, maxID)
+		o.Reason = provider.Clip(r.StatusDetails.Reason, maxID)
 	}
 	return withMoney(o, r.Amount)
 }
@@ -264,8 +264,8 @@ func (l *lookup) refundByID(q provider.OperationQuery) (going, vanished bool) {
 		return r.object(body, q.ProviderPaymentID), r.ID == q.ProviderOperationID && r.of(q.OperationID), err
 	})
 	reading := provider.ClassifyLookup(ex, ans, false)
-	l.note(provider.ByID, reading)
-	l.merge(ans.Objects)
+	l.Note(provider.ByID, reading)
+	l.Merge(ans.Objects)
 	vanished = reading.Reason == provider.ReasonNotFound
 	return reading.Verdict == provider.LookupFound || vanished, vanished
 }
@@ -282,8 +282,8 @@ func (l *lookup) refundByReference(q provider.OperationQuery) (absent bool) {
 	}
 	// A 404 is about the order, and says nothing of its refunds.
 	reading := provider.ClassifyLookup(ex, ans, ex.Status != http.StatusNotFound)
-	l.note(provider.ByReference, reading)
-	l.merge(ans.Objects)
+	l.Note(provider.ByReference, reading)
+	l.Merge(ans.Objects)
 	return reading.Verdict == provider.LookupAbsent && len(l.Objects) == 0
 }
 

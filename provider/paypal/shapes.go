@@ -1,7 +1,6 @@
 package paypal
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -205,7 +204,7 @@ func (c capture) describe(o provider.Object) provider.Object {
 		o.CreatedAt = c.Created.Time
 	}
 	if o.Outcome != provider.Succeeded {
-		o.Reason = clip(cmp.Or(c.Response.Code, c.StatusDetails.Reason), maxID)
+		o.Reason = provider.Clip(cmp.Or(c.Response.Code, c.StatusDetails.Reason), maxID)
 	}
 	return o
 }
@@ -300,10 +299,10 @@ type apiError struct {
 func (e apiError) code() string {
 	for _, d := range e.Details {
 		if d.Issue != "" {
-			return clip(d.Issue, maxID)
+			return provider.Clip(d.Issue, maxID)
 		}
 	}
-	return clip(cmp.Or(e.Name, e.Error), maxID)
+	return provider.Clip(cmp.Or(e.Name, e.Error), maxID)
 }
 
 func (e apiError) words() string {
@@ -329,39 +328,11 @@ func (e apiError) has(list map[string]bool) bool {
 
 // hint reads the id of an order that could not be decoded: a whole string under "id" at
 // the top level of as much JSON as there is. It is a hint for a lookup, never evidence.
-func hint(body []byte) *provider.Object {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil
-		}
-		var value json.RawMessage
-		if dec.Decode(&value) != nil {
-			return nil
-		}
-		var id string
-		if name == "id" && json.Unmarshal(value, &id) == nil && isOrderID(id) {
-			return &provider.Object{ID: id}
-		}
-	}
-	return nil
-}
+func hint(body []byte) *provider.Object { return provider.Hint(body, "id", isOrderID) }
 
 // isOrderID reports whether a text looks like the id of an order of PayPal's.
 func isOrderID(id string) bool {
 	return id != "" && len(id) <= 36 && strings.Trim(id, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-func message(s string) string { return clip(provider.RedactText(s), maxMessage) }
-
-// clip shortens s to at most n characters.
-func clip(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n])
-	}
-	return s
-}
+func message(s string) string { return provider.Clip(provider.RedactText(s), maxMessage) }

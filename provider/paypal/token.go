@@ -221,7 +221,7 @@ func readToken(ex provider.Exchange, now time.Time) (token, error) {
 		Type    string `json:"token_type"`
 		Expires int64  `json:"expires_in"` // seconds
 	}
-	if err := json.Unmarshal(ex.Body, &body); err != nil || body.Token == "" || !printable(body.Token) || body.Expires <= 0 {
+	if err := json.Unmarshal(ex.Body, &body); err != nil || body.Token == "" || !provider.Printable(body.Token) || body.Expires <= 0 {
 		return fail(reasonAuthDown, errToken)
 	}
 	life := longestToken

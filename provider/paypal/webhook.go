@@ -83,7 +83,7 @@ func readHeaders(h http.Header) (d delivery, verdict string) {
 		return d, provider.SignatureMissing
 	}
 	for _, text := range []string{d.id, d.stamp, d.certURL, d.sigText} {
-		if text == "" || len(text) > maxHeader || !printable(text) {
+		if text == "" || len(text) > maxHeader || !provider.Printable(text) {
 			return d, provider.SignatureInvalid
 		}
 	}

@@ -90,9 +90,7 @@ func (a *Adapter) readActed(ex provider.Exchange, c provider.OperationCall) prov
 // lookupAction asks the intent what became of a capture or void of it. That it is still
 // held is Stripe's word that there was none.
 func (a *Adapter) lookupAction(ctx context.Context, q provider.OperationQuery) provider.LookedUp {
-	l := lookup{Adapter: a, ctx: ctx, q: provider.LookupQuery{PaymentID: q.PaymentID}, LookedUp: provider.LookedUp{
-		Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay,
-	}}
+	l := lookup{Adapter: a, ctx: ctx, q: provider.LookupQuery{PaymentID: q.PaymentID}, LookedUp: provider.Unanswered()}
 	if a.settings.NoStatusAPI || q.ProviderPaymentID == "" || !pathSafe(q.ProviderPaymentID) {
 		return l.LookedUp
 	}

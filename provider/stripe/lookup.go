@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,9 +30,7 @@ type lookup struct {
 // of the time in question, which alone can show a duplicate. Transport trouble,
 // throttling and refusals end it: asking on would cost requests and prove nothing.
 func (a *Adapter) Lookup(ctx context.Context, q provider.LookupQuery) provider.LookedUp {
-	l := lookup{Adapter: a, ctx: ctx, q: q, LookedUp: provider.LookedUp{
-		Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay,
-	}}
+	l := lookup{Adapter: a, ctx: ctx, q: q, LookedUp: provider.Unanswered()}
 	if a.settings.NoStatusAPI {
 		return l.LookedUp
 	}
@@ -64,8 +61,8 @@ func (l *lookup) byID(id string) bool {
 // took takes the answer about one id and reports whether to ask on.
 func (l *lookup) took(ex provider.Exchange, ans provider.LookupAnswer) bool {
 	reading := provider.ClassifyLookup(ex, ans, false)
-	l.note(provider.ByID, reading)
-	l.merge(ans.Objects)
+	l.Note(provider.ByID, reading)
+	l.Merge(ans.Objects)
 	l.vanished = l.vanished || reading.Reason == provider.ReasonNotFound
 	return reading.Verdict == provider.LookupFound || reading.Reason == provider.ReasonNotFound
 }
@@ -163,8 +160,8 @@ func (l *lookup) page(from, to time.Time, after string) (next string, read int) 
 	}
 	// A page without us is no absence yet, so it is read as if it had been the last.
 	reading := provider.ClassifyLookup(ex, ans, true)
-	l.note(provider.ByReference, reading)
-	l.merge(ans.Objects)
+	l.Note(provider.ByReference, reading)
+	l.Merge(ans.Objects)
 	switch {
 	case reading.Verdict == provider.LookupNoAnswer:
 		return "", readNothing
@@ -206,7 +203,7 @@ func (l *lookup) bySearch() {
 	page, _ := readList(ex.Body)
 	for _, raw := range page.data {
 		p, err := decodeIntent(raw)
-		if err != nil || p.reference() == "" || !l.ours(p) || p.ID == "" || !pathSafe(p.ID) || l.has(p.ID) {
+		if err != nil || p.reference() == "" || !l.ours(p) || p.ID == "" || !pathSafe(p.ID) || l.Holds(p.ID) {
 			continue
 		}
 		if !l.byID(p.ID) {
@@ -228,47 +225,12 @@ func (l *lookup) ask(path string, query url.Values) (provider.Exchange, bool) {
 		return provider.Exchange{}, false
 	}
 	ex, n := l.client.get(l.ctx, path, query)
-	l.Requests += n
-	l.Exchange = ex
-	l.Exchange.Body = provider.Redact(ex.Body)
+	l.Asked(ex, n)
 	return ex, true
 }
 
-// note keeps what a reading says. What was found stays found, whatever a later
-// question's fate.
-func (l *lookup) note(way provider.Way, r provider.LookupReading) {
-	if len(l.Objects) == 0 {
-		l.Way, l.Reason, l.Health = way, r.Reason, r.Health
-	}
-	if r.Alert != "" {
-		l.Alert = r.Alert
-	}
-}
-
-func (l *lookup) has(id string) bool {
-	return slices.ContainsFunc(l.Objects, func(o provider.Object) bool { return o.ID == id })
-}
-
-// merge adds objects not seen yet.
-func (l *lookup) merge(objects []provider.Object) {
-	for _, o := range objects {
-		if !l.has(o.ID) {
-			l.Objects = append(l.Objects, o)
-		}
-	}
-}
-
 func (l *lookup) conclude() provider.LookedUp {
-	switch {
-	case len(l.Objects) > 0:
-		l.Verdict, l.Reason, l.More = provider.LookupFound, provider.ReasonFound, false
-	case l.absent && l.vanished:
-		// Stripe gave us an id once and now knows neither it nor our reference. That is lag
-		// or a contradiction, not the absence of a charge.
-		l.Verdict, l.Reason = provider.LookupNoAnswer, provider.ReasonVanished
-	case l.absent:
-		l.Verdict, l.Reason = provider.LookupAbsent, provider.ReasonNotFound
-	}
+	l.Conclude(l.absent, l.vanished)
 	return l.LookedUp
 }
 

@@ -100,9 +100,7 @@ func (a *Adapter) LookupOperation(ctx context.Context, q provider.OperationQuery
 	if q.Kind == provider.OpCapture || q.Kind == provider.OpVoid {
 		return a.lookupAction(ctx, q)
 	}
-	l := lookup{Adapter: a, ctx: ctx, LookedUp: provider.LookedUp{
-		Verdict: provider.LookupNoAnswer, Health: provider.HealthNeutral, Reason: provider.ReasonNoWay,
-	}}
+	l := lookup{Adapter: a, ctx: ctx, LookedUp: provider.Unanswered()}
 	if q.Kind != provider.OpRefund || a.settings.NoStatusAPI {
 		return l.LookedUp
 	}
@@ -159,8 +157,8 @@ func (l *lookup) refundByReference(q provider.OperationQuery) {
 			page, ans = readRefunds(ex.Body, q)
 		}
 		reading := provider.ClassifyLookup(ex, ans, true)
-		l.note(provider.ByReference, reading)
-		l.merge(ans.Objects)
+		l.Note(provider.ByReference, reading)
+		l.Merge(ans.Objects)
 		switch {
 		case reading.Verdict == provider.LookupNoAnswer:
 			return

@@ -212,33 +212,9 @@ const intentPrefix = "pi_"
 // hint reads the id of an object that could not be decoded: a whole string under "id" at
 // the top level of as much JSON as there is. It is a hint for a lookup, never evidence.
 func hint(body []byte, prefix string) *provider.Object {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil
-		}
-		var value json.RawMessage
-		if dec.Decode(&value) != nil {
-			return nil
-		}
-		var id string
-		if name == "id" && json.Unmarshal(value, &id) == nil && strings.HasPrefix(id, prefix) && pathSafe(id) {
-			return &provider.Object{ID: id}
-		}
-	}
-	return nil
+	return provider.Hint(body, "id", func(id string) bool { return strings.HasPrefix(id, prefix) && pathSafe(id) })
 }
 
-func message(s string) string {
-	s = provider.RedactText(s)
-	if r := []rune(s); len(r) > maxMessage {
-		return string(r[:maxMessage])
-	}
-	return s
-}
+func message(s string) string { return provider.Clip(provider.RedactText(s), maxMessage) }
 
 func lower(s string) string { return strings.ToLower(s) }

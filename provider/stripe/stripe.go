@@ -73,7 +73,7 @@ func check(s provider.Settings, live bool) error {
 	switch {
 	case s.KeyLife > keyLife:
 		return &provider.FieldError{Field: "key_life", Reason: "must be at most " + keyLife.String() + ": Stripe forgets a key then, and would charge again"}
-	case s.Account != "" && (!strings.HasPrefix(s.Account, "acct_") || !printable(s.Account)):
+	case s.Account != "" && (!strings.HasPrefix(s.Account, "acct_") || !provider.Printable(s.Account)):
 		return &provider.FieldError{Field: "account", Reason: "must be a connected account of Stripe's: acct_…"}
 	case live && !strings.HasPrefix(s.BaseURL, "https://"):
 		return &provider.FieldError{Field: "base_url", Reason: "must start with https:// where a live key is sent"}
@@ -129,18 +129,11 @@ func (a *Adapter) Ping(ctx context.Context) provider.Pinged {
 
 // validKey reports whether Stripe takes the key unchanged.
 func validKey(key string) bool {
-	return key != "" && len(key) <= 255 && printable(key)
+	return key != "" && len(key) <= 255 && provider.Printable(key)
 }
 
 // pathSafe reports whether an id a provider gave us can be a path segment as it is.
-func pathSafe(id string) bool {
-	return len(id) <= maxID && printable(id) && strings.Trim(id, ".") != "" && !strings.ContainsAny(id, `/\?#%`)
-}
-
-// printable reports whether s is ASCII without spaces.
-func printable(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return r < 0x21 || r > 0x7e }) < 0
-}
+func pathSafe(id string) bool { return provider.PathSafe(id, maxID) }
 
 // shouldRetry reports whether Stripe says that it has not decided and wants the request
 // again.
