@@ -39,7 +39,7 @@ func whyDenied(d *breaker.Denied) string {
 	return whyCircuit
 }
 
-// backFrom is when a denied job comes back. From an open circuit: after its open time,
+// backFrom is when a denied job comes back, which of a full bulkhead it was for slotWait. From an open circuit: after its open time,
 // over at least the first retry pause (10 s unless configured), since River's
 // scheduler ticks every 5 s and less would collapse into one tick. A full bulkhead and
 // a ramp free up all the time, so a few jobs are back at once, and a backlog offers

@@ -69,9 +69,9 @@ func lookupDeadline(s provider.Settings) time.Duration {
 
 // jobTimeout is the timeout of a provider's jobs, by the longest of them: a lookup, a
 // read before the probe and a charge in one run, which providers without keys need, or a
-// sync's slice with one more page.
+// sync's slice with one more page; each after waiting for a slot.
 func jobTimeout(s provider.Settings) time.Duration {
-	return lookupDeadline(s) + max(pingDeadline(s)+attemptOwned(s), syncSlice) + jobSlack
+	return lookupDeadline(s) + max(pingDeadline(s)+attemptOwned(s), syncSlice) + 2*slotWait + jobSlack
 }
 
 // PermitHeld is the longest time that a call of a class can hold its circuit's permit,

@@ -66,7 +66,7 @@ func (c *charge) run(ctx context.Context) error {
 	if done, err := c.lookFirst(ctx); done || err != nil {
 		return err
 	}
-	permit, err := c.r.cfg.Breaker.Permit(ctx, breaker.Key{Name: c.lane.settings.Name, Class: classCharge})
+	permit, err := c.r.permit(ctx, c.lane, classCharge)
 	if d := denied(err); d != nil {
 		return c.waitForCircuit(ctx, d)
 	} else if err != nil {

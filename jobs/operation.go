@@ -65,7 +65,7 @@ func (o *operation) run(ctx context.Context) error {
 	if done, err := o.lookFirst(ctx); done || err != nil {
 		return err
 	}
-	permit, err := o.r.cfg.Breaker.Permit(ctx, breaker.Key{Name: o.lane.settings.Name, Class: classCharge})
+	permit, err := o.r.permit(ctx, o.lane, classCharge)
 	if d := denied(err); d != nil {
 		return o.waitForCircuit(ctx, d)
 	} else if err != nil {

@@ -137,7 +137,7 @@ func (w *operationLookupWorker) wait(ctx context.Context, l *lane, op store.Oper
 // askOperation looks an operation up under the status circuit. Errors: *breaker.Denied,
 // and provider.ErrShutdown when we stopped while asking, which proves nothing.
 func (r *Runner) askOperation(ctx context.Context, l *lane, operator provider.Operator, op store.Operation) (provider.LookedUp, error) {
-	permit, err := r.cfg.Breaker.Permit(ctx, breaker.Key{Name: l.settings.Name, Class: classStatus})
+	permit, err := r.permit(ctx, l, classStatus)
 	if err != nil {
 		return provider.LookedUp{}, err
 	}

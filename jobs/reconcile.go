@@ -173,7 +173,7 @@ func (r *Runner) ask(ctx context.Context, l *lane, p store.Payment, h history) (
 		}
 		q.Cursor = cursor
 	}
-	permit, err := r.cfg.Breaker.Permit(ctx, breaker.Key{Name: l.settings.Name, Class: classStatus})
+	permit, err := r.permit(ctx, l, classStatus)
 	if err != nil {
 		return provider.LookedUp{}, err
 	}

@@ -33,6 +33,8 @@ type lane struct {
 	adapter  provider.Adapter
 	charges  backlog
 	lookups  backlog
+
+	chargeSlots, lookupSlots slots
 }
 
 // asks reports whether the provider can be asked about a charge at all.

@@ -31,18 +31,19 @@ func benchCharge(ctx context.Context, args []string, out io.Writer) error {
 	fs.IntVar(&o.Load, "load", 0, "payments to load before")
 	fs.IntVar(&o.Grow, "grow", 0, "payments of a second database, measured beside the first in turns")
 	workers := fs.Int("workers", 1, "worker processes")
+	limit := fs.Int("limit", 0, "calls in flight at a time at each of two providers, over all workers; 0: one provider without a limit")
 	quiet := fs.Bool("quiet", false, "say nothing on standard error")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	if *workers < 1 || *workers > 16 {
-		return errors.New("--workers: must be between 1 and 16")
+	if *workers < 1 || *workers > 16 || *limit < 0 {
+		return errors.New("--workers: must be between 1 and 16; --limit: must not be negative")
 	}
 	if *quiet {
 		o.Progress = nil
 	}
 	o.Start = func(ctx context.Context, databaseURL, redisURL string) (bench.Charger, error) {
-		return startCharger(ctx, databaseURL, redisURL, o.Clients, *workers)
+		return startCharger(ctx, databaseURL, redisURL, benchSize{clients: o.Clients, workers: *workers, limit: *limit})
 	}
 	return bench.RunCharge(ctx, o, out)
 }
@@ -63,7 +64,7 @@ func benchWebhook(ctx context.Context, args []string, out io.Writer) error {
 		o.Progress = nil
 	}
 	o.Start = func(ctx context.Context, databaseURL, redisURL string) (bench.Charger, error) {
-		return startCharger(ctx, databaseURL, redisURL, o.Clients, 1)
+		return startCharger(ctx, databaseURL, redisURL, benchSize{clients: o.Clients, workers: 1})
 	}
 	sign := func(raw []byte, at time.Time) (string, string) {
 		return gateway.SignatureHeader, gateway.Sign(raw, at, benchSecret)
@@ -89,7 +90,7 @@ func benchIsolation(ctx context.Context, args []string, out io.Writer) error {
 		o.Progress = nil
 	}
 	o.Start = func(ctx context.Context, databaseURL, redisURL string) (bench.Charger, string, error) {
-		f, err := startCharger(ctx, databaseURL, redisURL, 8, 1)
+		f, err := startCharger(ctx, databaseURL, redisURL, benchSize{clients: 8, workers: 1})
 		return f, hangingProvider, err
 	}
 	return bench.RunIsolation(ctx, o, out)
@@ -151,9 +152,16 @@ func (b *benchProcesses) stop() {
 	}
 }
 
-// startCharger starts a provider that answers at once, a server and workers, each in a
-// process of its own.
-func startCharger(ctx context.Context, databaseURL, redisURL string, clients, workers int) (c bench.Charger, err error) {
+// benchSize is how large a Fusebox a benchmark starts.
+type benchSize struct {
+	clients int // that will call at a time
+	workers int // processes
+	limit   int // calls in flight at each of two providers; 0: one provider, without a limit
+}
+
+// startCharger starts a provider that answers at once, with a limit two of them, a server
+// and workers, each in a process of its own.
+func startCharger(ctx context.Context, databaseURL, redisURL string, size benchSize) (c bench.Charger, err error) {
 	ps := &benchProcesses{env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir(), "TMPDIR=" + os.TempDir()}}
 	defer func() {
 		if err != nil {
@@ -171,6 +179,20 @@ func startCharger(ctx context.Context, databaseURL, redisURL string, clients, wo
 	if err != nil {
 		return c, err
 	}
+	names := []string{"atlas", hangingProvider}
+	if size.limit > 0 {
+		if _, err := ps.start(told, "simulate", "--name", "cumulus", "--api-key", "bench-key", "--webhook-secret", benchSecret); err != nil {
+			return c, err
+		}
+		second, err := toldURL(ctx, told)
+		if err != nil {
+			return c, err
+		}
+		c.Second, names = "cumulus", append(names, "cumulus")
+		ps.env = append(ps.env, "PROVIDER_CUMULUS_BASE_URL="+second, "PROVIDER_CUMULUS_API_KEY=bench-key", "PROVIDER_CUMULUS_WEBHOOK_SECRETS="+benchSecret,
+			fmt.Sprintf("PROVIDER_CUMULUS_CHARGE_WORKERS=%d", 4*size.clients), fmt.Sprintf("PROVIDER_CUMULUS_MAX_IN_FLIGHT=%d", size.limit),
+			fmt.Sprintf("PROVIDER_ATLAS_MAX_IN_FLIGHT=%d", size.limit))
+	}
 	if _, err := ps.start(told, "simulate", "--name", hangingProvider, "--api-key", "bench-key", "--webhook-secret", benchSecret, "--outage", "black_hole"); err != nil {
 		return c, err
 	}
@@ -186,15 +208,15 @@ func startCharger(ctx context.Context, databaseURL, redisURL string, clients, wo
 	listen := ln.Addr().String()
 	_ = ln.Close() // only its number was wanted
 	ps.env = append(ps.env, "DATABASE_URL="+databaseURL, "REDIS_URL="+redisURL, "FUSEBOX_LISTEN="+listen, "FUSEBOX_LOG_LEVEL=error",
-		"FUSEBOX_PROVIDERS=atlas,"+hangingProvider, "FUSEBOX_REDIS_TIMEOUT=1s", fmt.Sprintf("FUSEBOX_DB_CONNS=%d", max(clients/2, 8)),
+		"FUSEBOX_PROVIDERS="+strings.Join(names, ","), "FUSEBOX_REDIS_TIMEOUT=1s", fmt.Sprintf("FUSEBOX_DB_CONNS=%d", max(size.clients/2, 8)),
 		"PROVIDER_ATLAS_BASE_URL="+url, "PROVIDER_ATLAS_API_KEY=bench-key", "PROVIDER_ATLAS_WEBHOOK_SECRETS="+benchSecret,
 		"PROVIDER_BOREALIS_BASE_URL="+hangs, "PROVIDER_BOREALIS_API_KEY=bench-key", "PROVIDER_BOREALIS_WEBHOOK_SECRETS="+benchSecret,
-		fmt.Sprintf("PROVIDER_ATLAS_CHARGE_WORKERS=%d", 4*clients))
+		fmt.Sprintf("PROVIDER_ATLAS_CHARGE_WORKERS=%d", 4*size.clients))
 	server, err := ps.start(nil, "serve")
 	if err != nil {
 		return c, err
 	}
-	for range workers {
+	for range size.workers {
 		if _, err := ps.start(nil, "work"); err != nil {
 			return c, err
 		}

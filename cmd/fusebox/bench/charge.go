@@ -41,6 +41,7 @@ type Charger struct {
 	URL      string
 	APIKey   string
 	Provider string
+	Second   string // a second provider, paid in turn with the first; empty: none
 	Email    string // of somebody who may see the console
 	Password string
 	Close    func()
@@ -230,7 +231,8 @@ func ourCharges(f Charger, clients int) chargeArm {
 		time.Sleep(2 * time.Millisecond) // version 7 counts milliseconds
 		post := func(int) error {
 			began := time.Now()
-			if err := f.pay(ctx, client, fmt.Sprintf("%s%d", prefix, seq.Add(1))); err != nil {
+			n := seq.Add(1)
+			if err := f.payAt(ctx, client, f.paid()[int(n)%len(f.paid())], fmt.Sprintf("%s%d", prefix, n)); err != nil {
 				return err
 			}
 			took := time.Since(began)
@@ -247,9 +249,21 @@ func ourCharges(f Charger, clients int) chargeArm {
 	return chargeArm{"ours", run, client.CloseIdleConnections}
 }
 
+// paid are the providers that ours pays at.
+func (f Charger) paid() []string {
+	if f.Second == "" {
+		return []string{f.Provider}
+	}
+	return []string{f.Provider, f.Second}
+}
+
 // pay makes one payment through the API, for an order of its own.
 func (f Charger) pay(ctx context.Context, client *http.Client, key string) error {
-	body := fmt.Sprintf(`{"provider":%q,"amount":4900,"currency":"EUR","order_ref":%q}`, f.Provider, key)
+	return f.payAt(ctx, client, f.Provider, key)
+}
+
+func (f Charger) payAt(ctx context.Context, client *http.Client, provider, key string) error {
+	body := fmt.Sprintf(`{"provider":%q,"amount":4900,"currency":"EUR","order_ref":%q}`, provider, key)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL+"/api/v1/payments", strings.NewReader(body))
 	if err != nil {
 		return err
@@ -278,7 +292,7 @@ func (f Charger) settled(ctx context.Context, first uuid.UUID, n int) error {
 	for {
 		var open bool
 		err := f.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM payments WHERE status IN ('pending', 'processing', 'requires_action', 'unknown')
-			AND next_check_at IS NOT NULL AND id > $1 AND provider = $2)`, first, f.Provider).Scan(&open)
+			AND next_check_at IS NOT NULL AND id > $1 AND provider = ANY($2))`, first, f.paid()).Scan(&open)
 		if err != nil {
 			return err
 		}
@@ -292,7 +306,7 @@ func (f Charger) settled(ctx context.Context, first uuid.UUID, n int) error {
 		}
 	}
 	var done int
-	if err := f.Pool.QueryRow(ctx, `SELECT count(*) FROM payments WHERE id > $1 AND provider = $2 AND status = 'succeeded'`, first, f.Provider).Scan(&done); err != nil {
+	if err := f.Pool.QueryRow(ctx, `SELECT count(*) FROM payments WHERE id > $1 AND provider = ANY($2) AND status = 'succeeded'`, first, f.paid()).Scan(&done); err != nil {
 		return err
 	}
 	if done != n {
