@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
 )
 
 // openConns is a pool with as many connections as there are clients, all open.
@@ -111,14 +112,34 @@ func (w *plainWorker) Work(ctx context.Context, job *river.Job[plainArgs]) error
 	return nil
 }
 
-// plainRiver is River as its documentation shows it: the payment and its job in one
-// transaction, the outcome and the job's end in another.
-func plainRiver(ctx context.Context, dsn string, clients int) (chargeArm, error) {
+func plainTables(ctx context.Context, pool *pgxpool.Pool) error {
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return err
+	}
+	return benchTable(ctx, pool, plainTable)
+}
+
+// plainRiver is River as its documentation shows it, with its tables as it makes them: the
+// payment and its job in one transaction, the outcome and the job's end in another.
+func plainRiver(ctx context.Context, databaseURL string, clients int) (arm chargeArm, err error) {
+	dsn, drop, err := beside(ctx, databaseURL, "fusebox_bench_river")
+	if err != nil {
+		return chargeArm{}, err
+	}
+	defer func() {
+		if err != nil {
+			drop()
+		}
+	}()
 	pool, err := openConns(ctx, dsn, clients+4) // River's own notifier and fetcher need some
 	if err != nil {
 		return chargeArm{}, err
 	}
-	if err := benchTable(ctx, pool, plainTable); err != nil {
+	if err = plainTables(ctx, pool); err != nil {
 		pool.Close()
 		return chargeArm{}, err
 	}
@@ -179,6 +200,7 @@ func plainRiver(ctx context.Context, dsn string, clients int) (chargeArm, error)
 		defer cancel()
 		_ = client.Stop(ctx) // the benchmark is over either way
 		pool.Close()
+		drop()
 	}
 	return chargeArm{"plain_river", run, stop}, nil
 }

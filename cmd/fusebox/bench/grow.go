@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// grownDatabase is made for the run, beside the one that stays small, and dropped after it.
+// grownDatabase is made beside the one that stays small.
 const grownDatabase = "fusebox_bench_grown"
 
 // Growth compares Fusebox on a table of many payments with Fusebox on a new one, in turns
@@ -80,26 +80,16 @@ func (o ChargeOptions) overviews(ctx context.Context, consoles ...Charger) (at0,
 
 // startGrown starts a Fusebox of its own on a database with o.Grow payments.
 func (o ChargeOptions) startGrown(ctx context.Context, small Charger) (c Charger, stop func(), err error) {
-	database, err := url.Parse(o.DatabaseURL)
-	if err != nil || database.Scheme == "" {
-		return c, nil, errors.New("--grow: DATABASE_URL has to be a URL, to name another database of that server")
-	}
 	redis, err := url.Parse(o.RedisURL)
 	if err != nil {
 		return c, nil, errors.New("the Redis URL is not valid")
 	}
-	database.Path, redis.Path = "/"+grownDatabase, "/1" // circuits and limits of its own
-	drop := func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		if _, err := small.Pool.Exec(ctx, `DROP DATABASE IF EXISTS `+grownDatabase+` WITH (FORCE)`); err != nil {
-			o.say("the database %s is left behind: %v", grownDatabase, err)
-		}
-	}
-	if _, err := small.Pool.Exec(ctx, `CREATE DATABASE `+grownDatabase); err != nil {
+	redis.Path = "/1" // circuits and limits of its own
+	database, drop, err := beside(ctx, o.DatabaseURL, grownDatabase)
+	if err != nil {
 		return c, nil, err
 	}
-	if c, err = o.Start(ctx, database.String(), redis.String()); err != nil {
+	if c, err = o.Start(ctx, database, redis.String()); err != nil {
 		drop()
 		return c, nil, err
 	}

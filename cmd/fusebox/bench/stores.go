@@ -2,6 +2,11 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"fusebox/store/localpg"
 )
@@ -26,4 +31,32 @@ func openStores(ctx context.Context, databaseURL, redisURL *string) (stop func()
 	}
 	*redisURL = redis.url
 	return func() { redis.stop(); stopPostgres() }, nil
+}
+
+// beside makes another database on the server of databaseURL and returns its address; drop
+// takes it away again.
+func beside(ctx context.Context, databaseURL, name string) (other string, drop func(), err error) {
+	u, err := url.Parse(databaseURL)
+	if err != nil || u.Scheme == "" {
+		return "", nil, errors.New("DATABASE_URL has to be a URL, to name another database of that server")
+	}
+	exec := func(ctx context.Context, sql string) error {
+		c, err := pgx.Connect(ctx, databaseURL)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // it is not used again
+		_, err = c.Exec(ctx, sql)
+		return err
+	}
+	quoted := pgx.Identifier{name}.Sanitize()
+	if err := exec(ctx, `CREATE DATABASE `+quoted); err != nil {
+		return "", nil, err
+	}
+	u.Path = "/" + name
+	return u.String(), func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		_ = exec(ctx, `DROP DATABASE IF EXISTS `+quoted+` WITH (FORCE)`) // a private server ends with the run in any case
+	}, nil
 }
