@@ -41,9 +41,10 @@ func seedPages(t *testing.T, w *webtest, by *browser) pageRows {
 		store.Actor{Kind: "user", ID: by.user.ID.String(), Name: by.user.Name})
 	require.NoError(t, err)
 	w.seedAlerts("critical", "warning")
+	w.db.Exec(t, `UPDATE alerts SET dedupe_key = 'config_alarm:atlas:then' WHERE id = 1`) // whose cause is gone
 	r.bulk, r.user = bulk.ID.String(), by.user.ID.String()
 	w.circuits.set(breaker.Snapshot{Key: breaker.Key{Name: "borealis", Class: "charge"}, State: breaker.Open, Epoch: "1",
-		OpenReason: "failures", OpenUntil: w.clock.now().Add(time.Minute)})
+		Since: w.clock.now().Add(-time.Minute), OpenReason: "failures", OpenUntil: w.clock.now().Add(time.Minute)})
 	return r
 }
 

@@ -198,7 +198,8 @@ const walkLook = `(async () => {
 	const under = [];
 	for (const el of document.querySelectorAll("main a[href], main button, main summary, main input, main select")) {
 		const r = el.getClientRects()[0];
-		if (!r || !seen(el) || el.closest(".sr-only") || r.width < 2 || r.top < 0 || r.bottom > innerHeight || r.left < 0 || r.right > innerWidth) continue;
+		const heard = el.closest("thead") && getComputedStyle(el.closest("thead")).position === "absolute"; // a stacked table's head
+		if (!r || heard || !seen(el) || el.closest(".sr-only") || r.width < 2 || r.top < 0 || r.bottom > innerHeight || r.left < 0 || r.right > innerWidth) continue;
 		const hit = document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2);
 		const clipped = hit && hit.contains(el) && !hit.matches("a, button, label"); // scrolled out of its box
 		if (hit && hit !== el && !el.contains(hit) && !clipped && !hit.closest("label, .toasts, .top, thead")) under.push(el.outerHTML.slice(0, 80) + " under " + hit.outerHTML.slice(0, 80));
