@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -12,9 +13,11 @@ const (
 	// togetherMost bounds how many calls share a transaction: what one of them loses when
 	// it has to be done again stays small.
 	togetherMost = 128
-	// togetherLanes is how many such transactions of one kind a process has at a time: one
-	// gathers and computes while the other waits for the disk.
-	togetherLanes = 2
+	// togetherSlow is how long a batch is waited for before another one is begun beside it,
+	// togetherLanes at a time. One after another they are larger, and fewer commits serve
+	// everybody; but one that hangs must not stop them all.
+	togetherSlow  = 100 * time.Millisecond
+	togetherLanes = 3
 )
 
 // together runs calls of one kind that come at the same time in one transaction, so that
@@ -30,7 +33,8 @@ type together[In, Out any] struct {
 
 	mu      sync.Mutex
 	waiting []*sharedCall[In, Out]
-	lanes   int
+	lanes   int       // batches under way
+	began   time.Time // the latest of them
 }
 
 type sharedCall[In, Out any] struct {
@@ -48,9 +52,9 @@ func (g *together[In, Out]) do(ctx context.Context, in In) (out Out, did bool) {
 	c := &sharedCall[In, Out]{in: in, done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, c)
-	begin := g.lanes < togetherLanes
+	begin := g.lanes == 0 || g.lanes < togetherLanes && time.Since(g.began) > togetherSlow
 	if begin {
-		g.lanes++
+		g.lanes, g.began = g.lanes+1, time.Now()
 	}
 	g.mu.Unlock()
 	if begin {
@@ -113,6 +117,7 @@ func (g *together[In, Out]) take() []*sharedCall[In, Out] {
 		g.waiting = nil
 		return nil
 	}
+	g.began = time.Now()
 	calls := g.waiting[:n:n]
 	g.waiting = g.waiting[n:]
 	return calls

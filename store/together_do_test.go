@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -23,7 +24,6 @@ func TestTogetherIsLeftOnlyBeforeItBegins(t *testing.T) {
 			}
 			return in, did, nil
 		}}
-		g.lanes = togetherLanes - 1 // one lane is enough here
 		type answer struct {
 			out int
 			did bool
@@ -48,5 +48,44 @@ func TestTogetherIsLeftOnlyBeforeItBegins(t *testing.T) {
 		require.Equal(t, answer{1, true}, <-begun)
 		require.Equal(t, answer{3, true}, <-patient)
 		require.Equal(t, []int{1, 3}, ran)
+	})
+}
+
+// A batch that hangs does not stop those who come after it, nor those who wait already.
+func TestTogetherGoesOnBesideABatchThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var batches [][]int
+		g := together[int, int]{run: func(_ context.Context, in []int) ([]int, []bool, error) {
+			batches = append(batches, in)
+			if in[0] == 1 {
+				<-release
+			}
+			did := make([]bool, len(in))
+			for i := range did {
+				did[i] = true
+			}
+			return in, did, nil
+		}}
+		done := make(chan int, 4)
+		call := func(n int) {
+			go func() {
+				out, did := g.do(t.Context(), n)
+				require.True(t, did)
+				done <- out
+			}()
+			synctest.Wait()
+		}
+		call(1)
+		time.Sleep(togetherSlow / 2)
+		call(2)
+		require.Empty(t, done, "one after another")
+		time.Sleep(togetherSlow)
+		call(3)
+		require.ElementsMatch(t, []int{2, 3}, []int{<-done, <-done})
+		require.Equal(t, [][]int{{1}, {2, 3}}, batches)
+		close(release)
+		require.Equal(t, 1, <-done)
 	})
 }
