@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -56,6 +55,7 @@ type Server struct {
 	port       int
 	password   string
 	owner      *owner
+	settings   []string // further ones of the server's own
 	log        *slog.Logger
 
 	mu   sync.Mutex
@@ -100,7 +100,7 @@ func (s *Server) DSN(database string) string {
 		q.Set("port", strconv.Itoa(s.port))
 	} else {
 		u.User = url.UserPassword(SuperUser, s.password)
-		u.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+		u.Host = s.Addr()
 	}
 	u.RawQuery = q.Encode()
 	return u.String()
@@ -231,7 +231,7 @@ func (s *Server) arguments() []string {
 			"shared_buffers=128MB", "checkpoint_timeout=1h", "max_wal_size=2GB", "autovacuum=off")
 	}
 	args := []string{"-D", filepath.Join(s.dir, "data")}
-	for _, v := range set {
+	for _, v := range append(set, s.settings...) {
 		args = append(args, "-c", v)
 	}
 	return args
