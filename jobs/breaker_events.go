@@ -17,6 +17,8 @@ import (
 const (
 	// watchPause is the wait after an error of the event source or the database.
 	watchPause = 2 * time.Second
+	// watchWithin is how long the database may take to store an event.
+	watchWithin = 10 * time.Second
 	// settledFor is how old a transition must be before the comparison stores it: until
 	// then the event itself, with its evidence, is likely on its way.
 	settledFor = 10 * time.Second
@@ -51,7 +53,11 @@ func (r *Runner) storeCircuitEvents(ctx context.Context, position string) (strin
 		return position, err
 	}
 	for _, e := range events {
-		if err := r.recordCircuit(ctx, e); err != nil {
+		// A database that vanished must not keep the events that come after.
+		recording, cancel := context.WithTimeout(ctx, watchWithin)
+		err := r.recordCircuit(recording, e)
+		cancel()
+		if err != nil {
 			return position, err
 		}
 	}

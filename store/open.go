@@ -22,7 +22,9 @@ const (
 
 // Open connects a pool with application_name, statement_timeout, lock_timeout and
 // idle_in_transaction_session_timeout set. maxConns 0 keeps the DSN's or pgx's default.
-// It fails when the server does not answer. A tracer is told of every statement.
+// It fails when the server does not answer. A tracer is told of every statement. The DSN
+// may name several hosts and target_session_attrs=read-write: the pool follows the one
+// that takes writes.
 func Open(ctx context.Context, dsn, appName string, maxConns int32, tracer ...pgx.QueryTracer) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -50,10 +52,13 @@ func Open(ctx context.Context, dsn, appName string, maxConns int32, tracer ...pg
 		pgxuuid.Register(c.TypeMap()) // else ids go by way of text
 		return nil
 	}
+	var h hosts
+	h.follow(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("store: database: %w", err)
 	}
+	h.pool.Store(pool)
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("store: database does not answer: %w", err)

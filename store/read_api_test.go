@@ -137,13 +137,14 @@ func TestReady(t *testing.T) {
 
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
-	for _, code := range []string{"40001", "40P01", "55P03", "57014", "57P01", "57P03", "53300", "08006"} {
+	for _, code := range []string{"40001", "40P01", "55P03", "57014", "57P01", "57P03", "53300", "08006", "25006"} {
 		require.True(t, store.Unavailable(fmt.Errorf("x: %w", &pgconn.PgError{Code: code})), code)
 	}
 	for _, code := range []string{"23505", "22021", "42P01", "25P02"} {
 		require.False(t, store.Unavailable(&pgconn.PgError{Code: code}), code)
 	}
 	require.True(t, store.Unavailable(context.DeadlineExceeded))
+	require.True(t, store.Unavailable(fmt.Errorf("begin: %w", pgconn.ErrConnClosed)))
 	require.False(t, store.Unavailable(context.Canceled), "the caller left")
 	require.False(t, store.Unavailable(nil))
 	require.False(t, store.Unavailable(errors.New("bug")))
@@ -151,6 +152,20 @@ func TestUnavailable(t *testing.T) {
 	p := newPeople(t)
 	p.db.Pool.Close()
 	require.True(t, store.Unavailable(p.Ready(t.Context())))
+}
+
+// TestAConnectionToAServerWithoutWritesIsClosed: it leads to one that is not the primary
+// any more.
+func TestAConnectionToAServerWithoutWritesIsClosed(t *testing.T) {
+	t.Parallel()
+	c, err := newPeople(t).db.Pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer c.Release()
+	_, err = c.Exec(t.Context(), `SET default_transaction_read_only = on`)
+	require.NoError(t, err)
+	_, err = c.Exec(t.Context(), `UPDATE payments SET version = version`)
+	require.True(t, store.Unavailable(err), "%v", err)
+	require.True(t, c.Conn().IsClosed())
 }
 
 func TestUnavailableWhenTheServerIsGone(t *testing.T) {

@@ -16,6 +16,7 @@ const (
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
 	codeLockTimeout   = "55P03"
+	codeReadOnly      = "25006" // also of a server that takes no writes
 )
 
 const (

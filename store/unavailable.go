@@ -25,15 +25,16 @@ func Unavailable(err error) bool {
 	var network net.Error
 	return errors.As(err, &connect) || errors.As(err, &network) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, puddle.ErrClosedPool) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // transientCode reports whether a SQLSTATE is about the server's state and not the
-// statement: serialization and deadlock, lock timeout, statement timeout, and the
-// classes connection exception, insufficient resources and operator intervention.
+// statement: serialization and deadlock, lock timeout, statement timeout, a server that
+// is not the primary any more, and the classes connection exception, insufficient
+// resources and operator intervention.
 func transientCode(code string) bool {
 	switch code {
-	case "40001", "40P01", "55P03":
+	case codeSerialization, codeDeadlock, codeLockTimeout, codeReadOnly:
 		return true
 	}
 	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53") || strings.HasPrefix(code, "57")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -32,6 +33,8 @@ const (
 	queueTicks = 2               // queue depths move on every second tick: River does not notify
 	safeTicks  = 8               // every topic moves at least this often, should a notification be lost
 	pollGrace  = 20 * time.Second
+	listenPing = 10 * time.Second // without a notification for so long the database is asked for a sign of life
+	listenWait = 5 * time.Second  // for each answer on the listening connection
 )
 
 // hub turns notifications of writers into revisions of topics and wakes the streams.
@@ -234,22 +237,53 @@ func (h *hub) listen() {
 }
 
 func (h *hub) follow() error {
-	cfg := h.pool.Config().ConnConfig.Copy()
-	cfg.RuntimeParams["application_name"] = "fusebox-live"
-	conn, err := pgx.ConnectConfig(h.ctx, cfg)
+	conn, err := h.connect()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(h.ctx)) }()
-	if _, err := conn.Exec(h.ctx, "LISTEN fusebox"); err != nil {
+	if err := h.within(listenWait, func(ctx context.Context) error {
+		_, err := conn.Exec(ctx, "LISTEN fusebox")
+		return err
+	}); err != nil {
 		return err
 	}
 	h.touch(topics...)
 	for {
-		n, err := conn.WaitForNotification(h.ctx)
-		if err != nil {
+		var n *pgconn.Notification
+		err := h.within(listenPing, func(ctx context.Context) (err error) {
+			n, err = conn.WaitForNotification(ctx)
+			return err
+		})
+		switch {
+		case err == nil:
+			h.touch(n.Payload)
+		case pgconn.Timeout(err) && h.ctx.Err() == nil:
+			// A machine that vanished says as little as a quiet night.
+			if err := h.within(listenWait, conn.Ping); err != nil {
+				return err
+			}
+		default:
 			return err
 		}
-		h.touch(n.Payload)
 	}
+}
+
+// connect opens the connection that listens, to the host that the pool's go to.
+func (h *hub) connect() (*pgx.Conn, error) {
+	pool := h.pool.Config()
+	cfg := pool.ConnConfig
+	cfg.RuntimeParams["application_name"] = "fusebox-live"
+	if pool.BeforeConnect != nil {
+		if err := pool.BeforeConnect(h.ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
+	return pgx.ConnectConfig(h.ctx, cfg)
+}
+
+func (h *hub) within(d time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(h.ctx, d)
+	defer cancel()
+	return do(ctx)
 }

@@ -107,14 +107,15 @@ func (a *app) openPool(ctx context.Context, name string) (*pgxpool.Pool, error) 
 	}
 }
 
-// startingUp reports whether err says that the server is there, or just restarting,
-// and will serve soon: refused and reset connections, and the operator interventions.
+// startingUp reports whether err says that the server is there, or just restarting, and
+// will serve soon: refused, reset and silent connections, the operator interventions, and
+// a standby that nobody has promoted yet.
 func startingUp(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		return pg.Code == "57P03" || pg.Code == "57P01" || pg.Code == "57P02"
 	}
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.Is(err, store.ErrNotPrimary) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // connectCircuits does not insist on a live Redis: charging goes on without one.
