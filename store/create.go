@@ -207,9 +207,14 @@ func (s *Store) begun(ctx context.Context, tx pgx.Tx, made []Payment, list []cre
 }
 
 // replay answers a known key: the stored payment as it is now, or ErrKeyReused.
+//
+// The lock is there to be written: a transaction that only reads waits for nobody at its
+// commit. Where commits wait for a synchronous standby, one whose wait was broken off is
+// seen here and may be lost with this server; it must not be acknowledged before the
+// standby has it, and a lock comes after it in the log.
 func replay(ctx context.Context, tx pgx.Tx, n NewPayment, hash []byte) (Created, error) {
 	var same bool
-	err := tx.QueryRow(ctx, `SELECT request_hash = $3 FROM payments WHERE client_id = $1 AND idempotency_key = $2`,
+	err := tx.QueryRow(ctx, `SELECT request_hash = $3 FROM payments WHERE client_id = $1 AND idempotency_key = $2 FOR KEY SHARE`,
 		n.ClientID, n.IdempotencyKey, hash).Scan(&same)
 	if err != nil {
 		return Created{}, wrap(err, "read request hash")
