@@ -39,7 +39,9 @@ type Server struct {
 	url  string // of an external server; empty: ours
 	dir  string // of a cluster node, which writes its nodes file; else temporary
 	args []string
-	proc *process
+	// watches is what a sentinel watches, in its configuration's words; empty: no sentinel.
+	watches string
+	proc    *process
 }
 
 // URL returns the Redis URL of the test's own database.
@@ -142,6 +144,12 @@ func (s *Server) run(path string) error {
 	_, port, _ := net.SplitHostPort(s.addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
 		"--databases", strconv.Itoa(databases), "--daemonize", "no", "--logfile", filepath.Join(dir, "log")}, s.args...)
+	if s.watches != "" {
+		var err error
+		if args, err = s.sentinelArgs(dir, port); err != nil {
+			return err
+		}
+	}
 	proc, err := startProcess(exec.Command(path, args...))
 	if err != nil {
 		return err

@@ -39,14 +39,13 @@ func TestChaosShort(t *testing.T) {
 // killed in the middle.
 func TestChaosLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("needs /proc")
-	}
+	require.FileExists(t, "/proc/self/stat", "needs Linux: only there do processes end with the one that started them")
 	log := &lockedBuffer{}
 	cmd := exec.Command(builtBinary(t), "chaos", "--for", "60s", "--rate", "1", "--report", filepath.Join(t.TempDir(), "report"))
 	cmd.Stderr = log
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	done, err := chaos.StartChild(cmd)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-done })
 	eventually(t, 2*time.Minute, "everything runs", func() bool { return strings.Contains(log.String(), "everything runs") })
 	family := descendants(cmd.Process.Pid)
 	require.Greater(t, len(family), 9, "Postgres, Redis, three simulators, five of ours")

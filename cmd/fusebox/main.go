@@ -13,6 +13,8 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+
+	redislog "github.com/redis/go-redis/v9/logging"
 )
 
 // version is set by the build (-ldflags -X main.version=…).
@@ -53,6 +55,9 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	// The Redis client writes lines of its own to standard error, in no format of ours.
+	// What matters of them the breaker says.
+	redislog.Disable()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := run(ctx, os.Args[1:], os.Stdout)

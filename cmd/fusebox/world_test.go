@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fusebox/breaker/breakertest"
+	"fusebox/cmd/fusebox/chaos"
 	"fusebox/jobs"
 	"fusebox/provider/simulator"
 	"fusebox/store"
@@ -174,15 +175,23 @@ type process struct {
 	err  error
 }
 
-// start runs the binary; it is killed at the end of the test at the latest.
+// start runs the binary; it is killed at the end of the test at the latest, and ends with
+// a test process that is killed.
 func (w *world) start(extraEnv []string, args ...string) *process {
 	w.t.Helper()
 	p := &process{t: w.t, log: &lockedBuffer{}, done: make(chan struct{})}
 	p.cmd = exec.Command(builtBinary(w.t), args...)
 	p.cmd.Env = append(append([]string{}, w.env...), extraEnv...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	require.NoError(w.t, p.cmd.Start())
-	go func() { p.err = p.cmd.Wait(); close(p.done) }()
+	done, err := chaos.StartChild(p.cmd)
+	require.NoError(w.t, err)
+	go func() {
+		defer close(p.done)
+		<-done
+		if !p.cmd.ProcessState.Success() {
+			p.err = &exec.ExitError{ProcessState: p.cmd.ProcessState}
+		}
+	}()
 	w.t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.done
