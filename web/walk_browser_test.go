@@ -163,6 +163,7 @@ type walkPage struct {
 	Copies bool     // it has a button that copies something
 	Stuck  []string // words that touch
 	Under  []string // what can be pressed, but for something that lies over it
+	Cut    []string // tables that are wider than their place, where that has no scroll bar
 	Over   float64  // px by which the page is too wide, folds open
 }
 
@@ -204,6 +205,8 @@ const walkLook = `(async () => {
 		const clipped = hit && hit.contains(el) && !hit.matches("a, button, label"); // scrolled out of its box
 		if (hit && hit !== el && !el.contains(hit) && !clipped && !hit.closest("label, .toasts, .top, thead")) under.push(el.outerHTML.slice(0, 80) + " under " + hit.outerHTML.slice(0, 80));
 	}
+	const cut = [...document.querySelectorAll("main .scroll")].filter((el) => getComputedStyle(el).overflowX !== "auto" &&
+		el.firstElementChild.getBoundingClientRect().width > el.clientWidth + 1).map((el) => el.getAttribute("aria-label") || el.id);
 	const over = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 	for (const [s, was] of folds) if (s.parentElement.open !== was) s.click();
 	return {
@@ -212,7 +215,7 @@ const walkLook = `(async () => {
 		opens: [...new Set(anchors.filter((a) => a.matches("main a[data-dialog]") && seen(a)).map((a) => a.getAttribute("href")))],
 		menus: ["details.user-menu > summary", "a.menu-open", "[data-keys-help]"].filter((s) => document.querySelector(s) && seen(document.querySelector(s))),
 		copies: [...document.querySelectorAll("main [data-copy]")].some(seen),
-		stuck, under, over,
+		stuck, under, cut, over,
 	};
 })()`
 
@@ -243,6 +246,9 @@ func (k *walk) page(path string) {
 	}
 	for _, words := range p.Stuck {
 		k.t.Errorf("%s: words touch: %s", path, words)
+	}
+	for _, table := range p.Cut {
+		k.t.Errorf("%s: the table %q does not fit", path, table)
 	}
 	for _, what := range p.Under {
 		k.t.Errorf("%s: cannot be pressed: %s", path, what)
