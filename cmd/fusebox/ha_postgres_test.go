@@ -241,19 +241,26 @@ func (s *till) stop() []uuid.UUID {
 	return out
 }
 
-// settlesAll checks that the books hold exactly these payments, and each is charged once.
+// settlesAll checks that the books hold exactly these payments, and that each is paid and
+// charged once.
 func (w *world) settlesAll(list []uuid.UUID) {
 	w.t.Helper()
 	require.Equal(w.t, len(list), w.scalar(`SELECT count(*) FROM payments WHERE id = ANY($1)`, list), "what was acknowledged is there")
 	require.Equal(w.t, len(list), w.scalar(`SELECT count(*) FROM payments`), "a repeated request makes no second payment")
-	w.eventually(3*time.Minute, "everything is settled", func() bool {
-		return w.scalar(`SELECT count(*) FROM payments WHERE status = 'succeeded'`) == len(list)
-	})
-	l, err := readLedgerURL(context.Background(), w.provider("steady").settings.LedgerURL)
-	require.NoError(w.t, err)
-	for _, id := range list {
-		require.Len(w.t, l.charges[id.String()], 1)
+	left := func() int { return w.scalar(`SELECT count(*) FROM payments WHERE status <> 'succeeded'`) }
+	eventuallyIn(w.t, 3*time.Minute, func() string {
+		return fmt.Sprintf("everything is settled: %v", w.rows(`SELECT id, status, status_reason FROM payments WHERE status <> 'succeeded' LIMIT 5`))
+	}, func() bool { return left() == 0 })
+	charged := 0
+	for _, p := range w.providers {
+		l, err := readLedgerURL(context.Background(), p.settings.LedgerURL)
+		require.NoError(w.t, err)
+		for ref, charges := range l.charges {
+			require.Len(w.t, charges, 1, ref)
+			charged++
+		}
 	}
+	require.Equal(w.t, len(list), charged)
 	w.clean()
 }
 
