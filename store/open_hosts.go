@@ -46,7 +46,8 @@ func (h *hosts) follow(cfg *pgxpool.Config) {
 		// It was the primary once. Closed, the next connection looks for who is now.
 		return err.Code != codeReadOnly && keep(conn, err)
 	}
-	if valid := c.ValidateConnect; valid != nil {
+	valid := c.ValidateConnect
+	if valid != nil {
 		c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 			if err := valid(ctx, conn); err != nil {
 				return fmt.Errorf("%w: %w", ErrNotPrimary, err)
@@ -54,7 +55,7 @@ func (h *hosts) follow(cfg *pgxpool.Config) {
 			return nil
 		}
 	}
-	if len(c.Fallbacks) == 0 {
+	if valid == nil || !slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != c.Host || f.Port != c.Port }) {
 		return
 	}
 	cfg.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
@@ -63,7 +64,7 @@ func (h *hosts) follow(cfg *pgxpool.Config) {
 	}
 	then := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-		h.connected(c.PgConn().Conn().RemoteAddr().String())
+		h.connected(ctx, cfg.ConnConfig, c.PgConn().Conn().RemoteAddr().String())
 		return then(ctx, c)
 	}
 }
@@ -83,9 +84,8 @@ func (h *hosts) prefer(ctx context.Context, c *pgx.ConnConfig) {
 	if last == nil {
 		return
 	}
-	first := &pgconn.FallbackConfig{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}
 	var front, back []*pgconn.FallbackConfig
-	for _, f := range append([]*pgconn.FallbackConfig{first}, c.Fallbacks...) {
+	for _, f := range places(c) {
 		if slices.Contains(addresses(ctx, c, f), *last) {
 			front = append(front, f)
 		} else {
@@ -94,6 +94,12 @@ func (h *hosts) prefer(ctx context.Context, c *pgx.ConnConfig) {
 	}
 	all := append(front, back...)
 	c.Host, c.Port, c.TLSConfig, c.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
+}
+
+// places are the hosts in the order of the database URL, each once per way of encryption.
+func places(c *pgx.ConnConfig) []*pgconn.FallbackConfig {
+	first := &pgconn.FallbackConfig{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}
+	return append([]*pgconn.FallbackConfig{first}, c.Fallbacks...)
 }
 
 // addresses are those that a connection to f can have. None if its name is unknown.
@@ -111,12 +117,18 @@ func addresses(ctx context.Context, c *pgx.ConnConfig, f *pgconn.FallbackConfig)
 	return ips
 }
 
-// connected notes where a connection leads. Another place than before means that the
+// connected notes where a connection leads. To another host than before means that the
 // primary has changed: the pool's other connections, which may be silent or lead to a
 // server that does not know yet, are not used again.
-func (h *hosts) connected(address string) {
-	before := h.last.Swap(&address)
-	if pool := h.pool.Load(); pool != nil && before != nil && *before != address {
-		pool.Reset()
+func (h *hosts) connected(ctx context.Context, c *pgx.ConnConfig, address string) {
+	before, pool := h.last.Swap(&address), h.pool.Load()
+	if before == nil || *before == address || pool == nil {
+		return
 	}
+	for _, f := range places(c) {
+		if list := addresses(ctx, c, f); slices.Contains(list, *before) && slices.Contains(list, address) {
+			return // a name with several addresses
+		}
+	}
+	pool.Reset()
 }

@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"net"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -39,29 +37,22 @@ func TestTheHostThatAnsweredLastIsAskedFirst(t *testing.T) {
 			return strings.Join(order(c), " ")
 		}
 		require.Equal(t, way.first+" "+way.second, next(), "as written")
-		h.connected("[::2]:2")
+		h.connected(t.Context(), c, "[::2]:2")
 		require.Equal(t, way.second+" "+way.first, next())
-		h.connected("10.0.0.1:1")
+		h.connected(t.Context(), c, "10.0.0.1:1")
 		require.Equal(t, way.first+" "+way.second, next())
-		h.connected("10.0.0.1:2")
+		h.connected(t.Context(), c, "10.0.0.1:2")
 		require.Equal(t, way.first+" "+way.second, next(), "nobody's address")
 	}
 }
 
-// TestASilentMachineIsGivenUp: the kernel was told how long to wait for the other side.
-func TestASilentMachineIsGivenUp(t *testing.T) {
+// TestOneHostIsNotFollowed: a name may stand for several proxies, in any order.
+func TestOneHostIsNotFollowed(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	c, err := watchfulDialer().DialContext(t.Context(), "tcp", l.Addr().String())
-	require.NoError(t, err)
-	defer func() { _ = c.Close() }()
-	raw, err := c.(*net.TCPConn).SyscallConn()
-	require.NoError(t, err)
-	require.NoError(t, raw.Control(func(fd uintptr) {
-		alive, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
+	for _, url := range []string{"postgres://u@a:1/db?sslmode=prefer&target_session_attrs=read-write", "postgres://u@a:1,b:2/db"} {
+		cfg, err := pgxpool.ParseConfig(url)
 		require.NoError(t, err)
-		require.NotZero(t, alive)
-	}))
+		new(hosts).follow(cfg)
+		require.Nil(t, cfg.BeforeConnect, url)
+	}
 }
