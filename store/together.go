@@ -13,17 +13,18 @@ const (
 	// togetherMost bounds how many calls share a transaction: what one of them loses when
 	// it has to be done again stays small.
 	togetherMost = 128
-	// togetherSlow is how long a batch is waited for before another one is begun beside it,
-	// togetherLanes at a time. One after another they are larger, and fewer commits serve
-	// everybody; but one that hangs must not stop them all.
-	togetherSlow  = 100 * time.Millisecond
-	togetherLanes = 3
+	// togetherLanes is how many such transactions of one kind a process has under way.
+	togetherLanes = 4
+	// togetherSlow is how long a batch may take before another one is begun beside it,
+	// whatever it waits for: one that hangs must not stop them all.
+	togetherSlow = 100 * time.Millisecond
 )
 
 // together runs calls of one kind that come at the same time in one transaction, so that
 // one commit serves all of them; no call returns before the commit that holds its work.
 // It never waits for company: a call alone goes alone, and under load the next batch is
-// what came while the ones before were being committed.
+// what came while the one before was at work. Batches of a kind take turns at that, so that
+// they are large and few; while one waits for the disk to commit it, the next is at work.
 //
 // Only the plain case is done together. run leaves out whatever is not plain, and after
 // an error everything is: the caller then takes its own transaction, whose rules are the
@@ -34,6 +35,7 @@ type together[In, Out any] struct {
 	mu      sync.Mutex
 	waiting []*sharedCall[In, Out]
 	lanes   int       // batches under way
+	working int       // those of them that do not wait for their commit
 	began   time.Time // the latest of them
 }
 
@@ -52,14 +54,8 @@ func (g *together[In, Out]) do(ctx context.Context, in In) (out Out, did bool) {
 	c := &sharedCall[In, Out]{in: in, done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, c)
-	begin := g.lanes == 0 || g.lanes < togetherLanes && time.Since(g.began) > togetherSlow
-	if begin {
-		g.lanes, g.began = g.lanes+1, time.Now()
-	}
+	g.next()
 	g.mu.Unlock()
-	if begin {
-		go g.work()
-	}
 	select {
 	case <-c.done:
 		return c.out, c.did
@@ -84,44 +80,51 @@ func (g *together[In, Out]) takeBack(c *sharedCall[In, Out]) bool {
 	return true
 }
 
-// work runs batches until nobody waits.
-func (g *together[In, Out]) work() {
-	for {
-		calls := g.take()
-		if calls == nil {
-			return
+// next begins a batch if there is something to do and it is its turn. The caller holds mu.
+func (g *together[In, Out]) next() {
+	turn := g.working == 0 || time.Since(g.began) > togetherSlow
+	if n := min(len(g.waiting), togetherMost); n > 0 && turn && g.lanes < togetherLanes {
+		calls := g.waiting[:n:n]
+		if g.waiting = g.waiting[n:]; len(g.waiting) == 0 {
+			g.waiting = nil
 		}
-		in := make([]In, len(calls))
-		for i, c := range calls {
-			in[i] = c.in
-		}
-		// No caller's patience ends the work of the others.
-		ctx, cancel := context.WithTimeout(context.Background(), detachedLimit)
-		out, did, err := g.run(ctx, in)
-		cancel()
-		for i, c := range calls {
-			if err == nil && did[i] {
-				c.out, c.did = out[i], true
-			}
-			close(c.done)
-		}
+		g.lanes, g.working, g.began = g.lanes+1, g.working+1, time.Now()
+		go g.work(calls)
 	}
 }
 
-func (g *together[In, Out]) take() []*sharedCall[In, Out] {
+// work runs one batch.
+func (g *together[In, Out]) work(calls []*sharedCall[In, Out]) {
+	in := make([]In, len(calls))
+	for i, c := range calls {
+		in[i] = c.in
+	}
+	pass := sync.OnceFunc(func() { // the turn to the next one
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.working--
+		g.next()
+	})
+	// No caller's patience ends the work of the others.
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), committing{}, pass), detachedLimit)
+	out, did, err := g.run(ctx, in)
+	cancel()
+	for i, c := range calls {
+		if err == nil && did[i] {
+			c.out, c.did = out[i], true
+		}
+		close(c.done)
+	}
+	pass()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := min(len(g.waiting), togetherMost)
-	if n == 0 {
-		g.lanes--
-		g.waiting = nil
-		return nil
-	}
-	g.began = time.Now()
-	calls := g.waiting[:n:n]
-	g.waiting = g.waiting[n:]
-	return calls
+	g.lanes--
+	g.next()
 }
+
+// committing is the key of a context's function that is called when its transaction has
+// nothing left to do but to commit.
+type committing struct{}
 
 // settings are those of a batch's transaction. The planner is to reach every row by an
 // index: plans of prepared statements outlive the size of the table they were made for,

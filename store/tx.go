@@ -74,6 +74,9 @@ func (s *Store) once(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	if err := fn(ctx, tx); err != nil {
 		return err
 	}
+	if pass, ok := ctx.Value(committing{}).(func()); ok {
+		pass()
+	}
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("store: commit: %w", err)
 	}

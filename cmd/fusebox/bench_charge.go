@@ -30,6 +30,7 @@ func benchCharge(ctx context.Context, args []string, out io.Writer) error {
 	fs.IntVar(&o.Rounds, "rounds", 5, "turns of each arm")
 	fs.IntVar(&o.Load, "load", 0, "payments to load before")
 	fs.IntVar(&o.Grow, "grow", 0, "payments of a second database, measured beside the first in turns")
+	fs.DurationVar(&o.CommitDelay, "commit-delay", 0, "slow every commit of the private server down by this, as a slower disk would")
 	workers := fs.Int("workers", 1, "worker processes")
 	limit := fs.Int("limit", 0, "calls in flight at a time at each of two providers, over all workers; 0: one provider without a limit")
 	quiet := fs.Bool("quiet", false, "say nothing on standard error")
@@ -56,6 +57,7 @@ func benchWebhook(ctx context.Context, args []string, out io.Writer) error {
 	fs.IntVar(&o.Clients, "clients", 32, "deliveries at a time; the floor has as many connections")
 	fs.IntVar(&o.Payments, "events", 2000, "events in one turn")
 	fs.IntVar(&o.Rounds, "rounds", 5, "turns of each arm")
+	fs.DurationVar(&o.CommitDelay, "commit-delay", 0, "slow every commit of the private server down by this, as a slower disk would")
 	quiet := fs.Bool("quiet", false, "say nothing on standard error")
 	if err := fs.Parse(args); err != nil {
 		return err

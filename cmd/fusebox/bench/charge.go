@@ -26,8 +26,9 @@ type ChargeOptions struct {
 	Clients     int    // callers at a time, and connections of floor and peer
 	Payments    int    // in one turn of one arm
 	Rounds      int
-	Load        int // payments that are there before, with their timelines and webhooks; 0: none
-	Grow        int // payments of a second database that is measured beside the first; 0: none
+	Load        int           // payments that are there before, with their timelines and webhooks; 0: none
+	Grow        int           // payments of a second database that is measured beside the first; 0: none
+	CommitDelay time.Duration // makes every flush of the private server's log take that much longer; 0: as the disk is
 	JSON        bool
 	Progress    io.Writer
 	// Start starts Fusebox on these stores, in processes of its own, with a provider
@@ -56,6 +57,7 @@ type ChargeReport struct {
 	Clients  int               `json:"clients"`
 	Rounds   int               `json:"rounds"`
 	Before   int               `json:"payments_before"`
+	Delay    float64           `json:"commit_delay_ms,omitempty"` // added to what the disk takes
 	Arms     map[string]Charge `json:"arms"`
 
 	RatioVsFloor      float64 `json:"ratio_vs_floor"`
@@ -106,8 +108,8 @@ func (o ChargeOptions) say(format string, a ...any) {
 }
 
 func (o ChargeOptions) measure(ctx context.Context) (r ChargeReport, err error) {
-	r = ChargeReport{CPUs: runtime.NumCPU(), Go: runtime.Version(), Clients: o.Clients, Rounds: o.Rounds, Before: o.Load, Arms: map[string]Charge{}}
-	stop, err := openStores(ctx, &o.DatabaseURL, &o.RedisURL)
+	r = ChargeReport{CPUs: runtime.NumCPU(), Go: runtime.Version(), Clients: o.Clients, Rounds: o.Rounds, Before: o.Load, Delay: ms(o.CommitDelay), Arms: map[string]Charge{}}
+	stop, err := o.openStores(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -153,6 +155,8 @@ func (o ChargeOptions) measure(ctx context.Context) (r ChargeReport, err error) 
 	return r, nil
 }
 
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
 // turns lets every arm have a turn in each round, in changing order, after one that
 // warms and does not count.
 func (o ChargeOptions) turns(ctx context.Context, arms []chargeArm, r *ChargeReport) error {
@@ -182,8 +186,7 @@ func (o ChargeOptions) turns(ctx context.Context, arms []chargeArm, r *ChargeRep
 	}
 	for name, each := range rates {
 		sorted := slices.Sorted(slices.Values(each))
-		ms := func(q float64) float64 { return float64(accepts[name].quantile(q).Microseconds()) / 1000 }
-		r.Arms[name] = Charge{PerS: sorted[len(sorted)/2], EachRound: each, AcceptP50: ms(0.5), AcceptP99: ms(0.99)}
+		r.Arms[name] = Charge{PerS: sorted[len(sorted)/2], EachRound: each, AcceptP50: ms(accepts[name].quantile(0.5)), AcceptP99: ms(accepts[name].quantile(0.99))}
 	}
 	return nil
 }
@@ -319,6 +322,9 @@ func (r ChargeReport) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "PostgreSQL %s, %d CPUs, %s; %d clients, %d payments there before, median of %d rounds\n",
 		r.Postgres, r.CPUs, r.Go, r.Clients, r.Before, r.Rounds)
+	if r.Delay > 0 {
+		fmt.Fprintf(w, "every commit is delayed by %.0f ms, as by a slower disk\n", r.Delay)
+	}
 	fmt.Fprintf(w, "\tpayments/s\taccept p50 ms\tp99 ms\t\n")
 	for _, name := range []string{"floor", "plain_river", "ours"} {
 		a := r.Arms[name]

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"time"
 
@@ -31,6 +32,32 @@ func openStores(ctx context.Context, databaseURL, redisURL *string) (stop func()
 	}
 	*redisURL = redis.url
 	return func() { redis.stop(); stopPostgres() }, nil
+}
+
+// openStores makes sure of the stores, and delays the commits of a private server.
+func (o *ChargeOptions) openStores(ctx context.Context) (stop func(), err error) {
+	if o.CommitDelay != 0 && (o.DatabaseURL != "" || o.CommitDelay < 0 || o.CommitDelay > 100*time.Millisecond) {
+		return nil, errors.New("--commit-delay: must be at most 100ms, and DATABASE_URL unset: only a private server is slowed down")
+	}
+	stop, err = openStores(ctx, &o.DatabaseURL, &o.RedisURL)
+	if err != nil || o.CommitDelay == 0 {
+		return stop, err
+	}
+	c, err := pgx.Connect(ctx, o.DatabaseURL)
+	if err == nil {
+		for _, sql := range []string{fmt.Sprintf(`ALTER SYSTEM SET commit_delay = %d`, o.CommitDelay.Microseconds()),
+			`ALTER SYSTEM SET commit_siblings = 0`, `SELECT pg_reload_conf()`} {
+			if _, err = c.Exec(ctx, sql); err != nil {
+				break
+			}
+		}
+		err = errors.Join(err, c.Close(ctx))
+	}
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
 }
 
 // beside makes another database on the server of databaseURL and returns its address; drop

@@ -27,6 +27,7 @@ type WebhookReport struct {
 	Go       string  `json:"go"`
 	Clients  int     `json:"clients"`
 	Rounds   int     `json:"rounds"`
+	Delay    float64 `json:"commit_delay_ms,omitempty"` // added to what the disk takes
 	Floor    float64 `json:"floor_inserts_per_s"`
 	Stored   float64 `json:"stored_per_s"`
 	Applied  float64 `json:"applied_per_s"`
@@ -66,8 +67,8 @@ func RunWebhook(ctx context.Context, o ChargeOptions, sign func(raw []byte, at t
 }
 
 func (o ChargeOptions) measureWebhook(ctx context.Context, sign func([]byte, time.Time) (string, string)) (r WebhookReport, err error) {
-	r = WebhookReport{CPUs: runtime.NumCPU(), Go: runtime.Version(), Clients: o.Clients, Rounds: o.Rounds}
-	stop, err := openStores(ctx, &o.DatabaseURL, &o.RedisURL)
+	r = WebhookReport{CPUs: runtime.NumCPU(), Go: runtime.Version(), Clients: o.Clients, Rounds: o.Rounds, Delay: ms(o.CommitDelay)}
+	stop, err := o.openStores(ctx)
 	if err != nil {
 		return r, err
 	}
