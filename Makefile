@@ -16,7 +16,7 @@ demo: .needs-demo build ## everything on this machine with simulated providers; 
 
 .PHONY: test
 test: .needs-test assets ## all tests: unit, property, real Postgres and Redis, processes, browser; with -race
-	go test -race -timeout 20m ./...
+	go test -race -vet=off -timeout 20m ./...
 
 .PHONY: chaos
 chaos: .needs-chaos build ## the whole system under faults: three seeds, three minutes each, then audited; JSON report
