@@ -6,6 +6,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 DEMO_FLAGS ?=
 CHAOS_FLAGS ?= --runs 3 --for 3m --seed 1 --report -
 
+# Without paths what was compiled in one clone serves the next.
+export GOFLAGS := $(GOFLAGS) -trimpath
+
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -16,7 +19,7 @@ demo: .needs-demo build ## everything on this machine with simulated providers; 
 
 .PHONY: test
 test: .needs-test assets ## all tests: unit, property, real Postgres and Redis, processes, browser; with -race
-	go test -race -vet=off -timeout 20m ./...
+	go test -race -vet=off -count=1 -timeout 20m ./...
 
 .PHONY: chaos
 chaos: .needs-chaos build ## the whole system under faults: three seeds, three minutes each, then audited; JSON report
@@ -24,7 +27,7 @@ chaos: .needs-chaos build ## the whole system under faults: three seeds, three m
 
 .PHONY: build
 build: assets ## bin/fusebox
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/fusebox ./cmd/fusebox
+	go build -ldflags '$(LDFLAGS)' -o bin/fusebox ./cmd/fusebox
 
 .PHONY: dev
 dev: .needs-demo generate build ## rebuild and run the demo with debug logs on 127.0.0.1:8080
