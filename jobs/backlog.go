@@ -39,11 +39,11 @@ func whyDenied(d *breaker.Denied) string {
 	return whyCircuit
 }
 
-// backFrom is when a denied job comes back, which of a full bulkhead it was for slotWait. From an open circuit: after its open time,
+// backFrom is when a denied job comes back. From an open circuit: after its open time,
 // over at least the first retry pause (10 s unless configured), since River's
-// scheduler ticks every 5 s and less would collapse into one tick. A full bulkhead and
-// a ramp free up all the time, so a few jobs are back at once, and a backlog offers
-// itself no faster than it can be taken.
+// scheduler ticks every 5 s and less would collapse into one tick. A full bulkhead, for
+// which it has waited already, and a ramp free up all the time, so a few jobs are back at
+// once, and a backlog offers itself no faster than it can be taken.
 func (r *Runner) backFrom(ctx context.Context, l *lane, d *breaker.Denied) time.Duration {
 	after := max(d.RetryAfter, 0)
 	n := r.backlogOf(ctx, l, d.Key.Class, after+dueSoon)

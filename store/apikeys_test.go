@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"fusebox/provider"
@@ -60,6 +62,42 @@ func TestAPIKeyBySecret(t *testing.T) {
 		_, err := p.APIKeyBySecret(t.Context(), wrong)
 		require.ErrorIs(t, err, store.ErrNotFound, wrong)
 	}
+}
+
+// Requests that come together share a read, and each gets its own key or none.
+func TestAPIKeysReadTogetherAreNotMixedUp(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	type known struct {
+		id     uuid.UUID
+		secret string
+		scopes []store.Scope
+	}
+	var keys []known
+	for _, scope := range store.Scopes {
+		k, secret, err := p.CreateAPIKey(t.Context(), string(scope), store.System("test"), scope)
+		require.NoError(t, err)
+		keys = append(keys, known{k.ID, secret, k.Scopes})
+	}
+	gone, revoked, err := p.CreateAPIKey(t.Context(), "gone", store.System("test"))
+	require.NoError(t, err)
+	require.NoError(t, p.RevokeAPIKey(t.Context(), gone.ID, store.System("test")))
+	var wg sync.WaitGroup
+	for i := range 120 {
+		wg.Go(func() {
+			if i%4 == 3 {
+				_, err := p.APIKeyBySecret(t.Context(), revoked)
+				assert.ErrorIs(t, err, store.ErrNotFound)
+				return
+			}
+			want := keys[i%4]
+			got, err := p.APIKeyBySecret(t.Context(), want.secret)
+			assert.NoError(t, err)
+			assert.Equal(t, want.id, got.ID)
+			assert.Equal(t, want.scopes, got.Scopes)
+		})
+	}
+	wg.Wait()
 }
 
 func TestAPIKeyUseIsNotedOncePerMinute(t *testing.T) {

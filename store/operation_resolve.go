@@ -27,9 +27,10 @@ type ResolveOperationParams struct {
 // ResolveOperation settles an unknown or needs-review operation on a person's word, as
 // Resolve does a payment; a capture or void that was made takes its payment along. To is
 // the status it is in, which clears its review reasons, or for an unknown one, and one in
-// review that was acknowledged and never decided, succeeded or failed. With wallet_short the wallet is asked again first. Errors: *ConflictError, ErrNotAllowed, ErrNotFound, ErrInsufficient (the
-// wallet is still short, and WaiveWallet was not said); after any of them nothing is
-// changed.
+// review that was acknowledged and never decided, succeeded or failed. With wallet_short
+// the wallet is asked again first. Errors: *ConflictError, ErrNotAllowed, ErrNotFound,
+// ErrInsufficient (the wallet is still short, and WaiveWallet was not said); after any of
+// them nothing is changed.
 func (s *Store) ResolveOperation(ctx context.Context, r ResolveOperationParams) (Operation, error) {
 	var out Operation
 	err := s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {

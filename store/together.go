@@ -56,15 +56,23 @@ func (g *together[In, Out]) do(ctx context.Context, in In) (out Out, did bool) {
 	g.waiting = append(g.waiting, c)
 	g.next()
 	g.mu.Unlock()
-	select {
-	case <-c.done:
-		return c.out, c.did
-	case <-ctx.Done():
-		if g.takeBack(c) {
-			return out, false
+	slow := time.NewTicker(togetherSlow)
+	defer slow.Stop()
+	for {
+		select {
+		case <-c.done:
+			return c.out, c.did
+		case <-slow.C: // nobody else may come to see that the one before hangs
+			g.mu.Lock()
+			g.next()
+			g.mu.Unlock()
+		case <-ctx.Done():
+			if g.takeBack(c) {
+				return out, false
+			}
+			<-c.done
+			return c.out, c.did
 		}
-		<-c.done
-		return c.out, c.did
 	}
 }
 
@@ -82,7 +90,7 @@ func (g *together[In, Out]) takeBack(c *sharedCall[In, Out]) bool {
 
 // next begins a batch if there is something to do and it is its turn. The caller holds mu.
 func (g *together[In, Out]) next() {
-	turn := g.working == 0 || time.Since(g.began) > togetherSlow
+	turn := g.working == 0 || time.Since(g.began) >= togetherSlow
 	if n := min(len(g.waiting), togetherMost); n > 0 && turn && g.lanes < togetherLanes {
 		calls := g.waiting[:n:n]
 		if g.waiting = g.waiting[n:]; len(g.waiting) == 0 {
