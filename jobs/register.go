@@ -20,8 +20,10 @@ const (
 	// defaultWorkers works sweeps, webhooks and alerts: database work, no providers.
 	defaultWorkers = 32
 	// queueRate is the number of jobs per second one process may start per queue. River
-	// fetches at most once per cooldown, so the cooldown follows from the worker limit.
-	queueRate = 2000
+	// fetches at most once per cooldown, so the cooldown follows from the worker limit. It
+	// is several times what a process gets done: a worker that is free waits for the next
+	// fetch, and that must be little beside what a job takes.
+	queueRate = 8000
 	// hardStop is how long a stop waits for outcomes to be written after the calls in
 	// flight were cancelled: store.Detached allows 10 s.
 	hardStop = 12 * time.Second

@@ -31,6 +31,8 @@ func benchCharge(ctx context.Context, args []string, out io.Writer) error {
 	fs.IntVar(&o.Load, "load", 0, "payments to load before")
 	fs.IntVar(&o.Grow, "grow", 0, "payments of a second database, measured beside the first in turns")
 	fs.DurationVar(&o.CommitDelay, "commit-delay", 0, "slow every commit of the private server down by this, as a slower disk would")
+	fs.BoolVar(&o.Alone, "alone", false, "measure Fusebox only, without floor and peer")
+	profiles := fs.String("profile", "", "folder for a CPU profile of every process; empty: none")
 	workers := fs.Int("workers", 1, "worker processes")
 	limit := fs.Int("limit", 0, "calls in flight at a time at each of two providers, over all workers; 0: one provider without a limit")
 	quiet := fs.Bool("quiet", false, "say nothing on standard error")
@@ -44,7 +46,7 @@ func benchCharge(ctx context.Context, args []string, out io.Writer) error {
 		o.Progress = nil
 	}
 	o.Start = func(ctx context.Context, databaseURL, redisURL string) (bench.Charger, error) {
-		return startCharger(ctx, databaseURL, redisURL, benchSize{clients: o.Clients, workers: *workers, limit: *limit})
+		return startCharger(ctx, databaseURL, redisURL, benchSize{clients: o.Clients, workers: *workers, limit: *limit, profiles: *profiles})
 	}
 	return bench.RunCharge(ctx, o, out)
 }
@@ -58,6 +60,7 @@ func benchWebhook(ctx context.Context, args []string, out io.Writer) error {
 	fs.IntVar(&o.Payments, "events", 2000, "events in one turn")
 	fs.IntVar(&o.Rounds, "rounds", 5, "turns of each arm")
 	fs.DurationVar(&o.CommitDelay, "commit-delay", 0, "slow every commit of the private server down by this, as a slower disk would")
+	profiles := fs.String("profile", "", "folder for a CPU profile of every process; empty: none")
 	quiet := fs.Bool("quiet", false, "say nothing on standard error")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -66,7 +69,7 @@ func benchWebhook(ctx context.Context, args []string, out io.Writer) error {
 		o.Progress = nil
 	}
 	o.Start = func(ctx context.Context, databaseURL, redisURL string) (bench.Charger, error) {
-		return startCharger(ctx, databaseURL, redisURL, benchSize{clients: o.Clients, workers: 1})
+		return startCharger(ctx, databaseURL, redisURL, benchSize{clients: o.Clients, workers: 1, profiles: *profiles})
 	}
 	sign := func(raw []byte, at time.Time) (string, string) {
 		return gateway.SignatureHeader, gateway.Sign(raw, at, benchSecret)
@@ -159,12 +162,17 @@ type benchSize struct {
 	clients int // that will call at a time
 	workers int // processes
 	limit   int // calls in flight at each of two providers; 0: one provider, without a limit
+
+	profiles string // folder for CPU profiles of all processes; empty: none
 }
 
 // startCharger starts a provider that answers at once, with a limit two of them, a server
 // and workers, each in a process of its own.
 func startCharger(ctx context.Context, databaseURL, redisURL string, size benchSize) (c bench.Charger, err error) {
 	ps := &benchProcesses{env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir(), "TMPDIR=" + os.TempDir()}}
+	if size.profiles != "" {
+		ps.env = append(ps.env, profileVar+"="+size.profiles)
+	}
 	defer func() {
 		if err != nil {
 			ps.stop()
@@ -192,7 +200,7 @@ func startCharger(ctx context.Context, databaseURL, redisURL string, size benchS
 		}
 		c.Second, names = "cumulus", append(names, "cumulus")
 		ps.env = append(ps.env, "PROVIDER_CUMULUS_BASE_URL="+second, "PROVIDER_CUMULUS_API_KEY=bench-key", "PROVIDER_CUMULUS_WEBHOOK_SECRETS="+benchSecret,
-			fmt.Sprintf("PROVIDER_CUMULUS_CHARGE_WORKERS=%d", 4*size.clients), fmt.Sprintf("PROVIDER_CUMULUS_MAX_IN_FLIGHT=%d", size.limit),
+			fmt.Sprintf("PROVIDER_CUMULUS_CHARGE_WORKERS=%d", 8*size.clients), fmt.Sprintf("PROVIDER_CUMULUS_MAX_IN_FLIGHT=%d", size.limit),
 			fmt.Sprintf("PROVIDER_ATLAS_MAX_IN_FLIGHT=%d", size.limit))
 	}
 	if _, err := ps.start(told, "simulate", "--name", hangingProvider, "--api-key", "bench-key", "--webhook-secret", benchSecret, "--outage", "black_hole"); err != nil {
@@ -213,7 +221,7 @@ func startCharger(ctx context.Context, databaseURL, redisURL string, size benchS
 		"FUSEBOX_PROVIDERS="+strings.Join(names, ","), "FUSEBOX_REDIS_TIMEOUT=1s", fmt.Sprintf("FUSEBOX_DB_CONNS=%d", max(size.clients/2, 8)),
 		"PROVIDER_ATLAS_BASE_URL="+url, "PROVIDER_ATLAS_API_KEY=bench-key", "PROVIDER_ATLAS_WEBHOOK_SECRETS="+benchSecret,
 		"PROVIDER_BOREALIS_BASE_URL="+hangs, "PROVIDER_BOREALIS_API_KEY=bench-key", "PROVIDER_BOREALIS_WEBHOOK_SECRETS="+benchSecret,
-		fmt.Sprintf("PROVIDER_ATLAS_CHARGE_WORKERS=%d", 4*size.clients))
+		fmt.Sprintf("PROVIDER_ATLAS_CHARGE_WORKERS=%d", 8*size.clients))
 	server, err := ps.start(nil, "serve")
 	if err != nil {
 		return c, err

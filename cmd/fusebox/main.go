@@ -11,7 +11,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
+	"runtime/pprof"
 	"syscall"
 
 	redislog "github.com/redis/go-redis/v9/logging"
@@ -60,7 +62,10 @@ func main() {
 	redislog.Disable()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, os.Args[1:], os.Stdout)
+	done, err := profile(os.Getenv(profileVar), os.Args[1:])
+	if err == nil {
+		err = errors.Join(run(ctx, os.Args[1:], os.Stdout), done())
+	}
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 	case errors.Is(err, errFindings):
@@ -69,6 +74,25 @@ func main() {
 		fmt.Fprintln(os.Stderr, "fusebox:", err)
 		os.Exit(1)
 	}
+}
+
+// profileVar names the folder that a process writes its CPU profile to.
+const profileVar = "FUSEBOX_CPU_PROFILE"
+
+// profile records where this process spends its processor time, until done, in a file of
+// its own in dir, for go tool pprof. Nothing is recorded with an empty dir.
+func profile(dir string, args []string) (done func() error, err error) {
+	if dir == "" || len(args) == 0 {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.pprof", filepath.Base(args[0]), os.Getpid())))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", profileVar, err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error { pprof.StopCPUProfile(); return f.Close() }, nil
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {

@@ -77,8 +77,11 @@ func beside(ctx context.Context, databaseURL, name string) (other string, drop f
 		return err
 	}
 	quoted := pgx.Identifier{name}.Sanitize()
-	if err := exec(ctx, `CREATE DATABASE `+quoted); err != nil {
-		return "", nil, err
+	// One that broke off has left its own behind.
+	for _, sql := range []string{`DROP DATABASE IF EXISTS ` + quoted + ` WITH (FORCE)`, `CREATE DATABASE ` + quoted} {
+		if err := exec(ctx, sql); err != nil {
+			return "", nil, err
+		}
 	}
 	u.Path = "/" + name
 	return u.String(), func() {
