@@ -37,8 +37,11 @@ var cardLike = regexp.MustCompile(`\d(?:[ -]?\d){12,18}`)
 // stays JSON (member order kept, white space not); anything else is treated as text.
 // Valid UTF-8 comes out, without NUL, as Postgres wants it.
 func Redact(body []byte) []byte {
+	if out, ok := redactClean(body); ok {
+		return out
+	}
 	text := storable(string(body)) // first, or a stray byte would keep the JSON from being read as such
-	if out, err := redactJSON([]byte(text)); err == nil {
+	if out, err := redactTokens([]byte(text)); err == nil {
 		return out
 	}
 	return []byte(RedactText(secretMember.ReplaceAllString(text, `${1}"`+Redacted+`"`)))
@@ -51,11 +54,14 @@ func storable(s string) string {
 
 // RedactText masks secrets and card numbers in plain text.
 func RedactText(s string) string {
-	s = storable(s)
-	if mayHoldSecret(s) {
+	saw := look(s)
+	if saw&unplain != 0 {
+		s = storable(s)
+	}
+	if saw&(maySecret|unplain) != 0 {
 		s = secretText.ReplaceAllString(s, Redacted)
 	}
-	if mayHoldCard(s) {
+	if saw&mayCard != 0 {
 		s = cardLike.ReplaceAllStringFunc(s, maskCard)
 	}
 	return s
@@ -103,10 +109,8 @@ type jsonRedactor struct {
 }
 
 func redactJSON(body []byte) ([]byte, error) {
-	if clean(body) {
-		var out bytes.Buffer
-		err := json.Compact(&out, body)
-		return out.Bytes(), err
+	if out, ok := redactClean(body); ok {
+		return out, nil
 	}
 	return redactTokens(body)
 }

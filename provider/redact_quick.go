@@ -1,116 +1,319 @@
 package provider
 
 import (
-	"encoding/json"
-	"slices"
-	"strings"
-	"unicode/utf8"
+	"bytes"
 )
 
 // Nearly nothing that is redacted holds anything to hide. This file is about finding that
 // out for less than the patterns cost: what it calls clean is, and what it does not is for
 // them to decide.
 
-// clean reports whether redaction would change nothing of a JSON text but its white space:
-// it is plain ASCII, and no word, number or name in it could match a pattern.
-func clean(body []byte) bool {
-	text := string(body)
-	if strings.ContainsRune(text, '\\') || mayHoldSecret(text) || !json.Valid(body) {
-		return false
-	}
-	for depth, i := 0, 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '{', c == '[':
-			if depth++; depth >= maxJSONDepth {
-				return false
-			}
-		case c == '}', c == ']':
-			depth--
-		case c == '"':
-			end := i + 1 + strings.IndexByte(text[i+1:], '"')
-			word := text[i+1 : end]
-			rest := strings.TrimLeft(text[end+1:], " \t\r\n")
-			if mayHoldCard(word) || strings.HasPrefix(rest, ":") && isSecretName(word) {
-				return false
-			}
-			i = end
-		case c == '-', c >= '0' && c <= '9':
-			n := strings.IndexAny(text[i:], " \t\r\n,]}")
-			if n < 0 {
-				n = len(text) - i
-			}
-			if number := text[i : i+n]; n > maxNumber || strings.ContainsAny(number, "eE") || mayHoldCard(number) {
-				return false
-			}
-			i += n - 1
+// seen is what one look at a text says about it.
+type seen uint8
+
+const (
+	maySecret seen = 1 << iota // secretText may match
+	mayCard                    // cardLike matches: 13 digits in a row, perhaps with single spaces or dashes between them
+	unplain                    // not ASCII, where the patterns' folding has letters of its own, or with a NUL
+	escapes                    // JSON writes some of it with a backslash
+)
+
+// kind is what a byte means to look.
+type kind uint8
+
+const (
+	other kind = iota
+	digit
+	gap      // may stand between two digits of a card number
+	letter   // of a word, or an underscore
+	starter  // a letter that secretText can begin with
+	control  // below a space, or a backslash
+	unplains // see unplain
+)
+
+// kinds are the kinds of all bytes.
+var kinds = func() (of [256]kind) {
+	for c := range of {
+		switch b := byte(c); {
+		case b == 0 || b >= 0x80:
+			of[c] = unplains
+		case b < ' ' || b == '\\':
+			of[c] = control
+		case b == ' ' || b == '-':
+			of[c] = gap
+		case b >= '0' && b <= '9':
+			of[c] = digit
+		case bytes.IndexByte([]byte("besrpwBESRPW"), b) >= 0:
+			of[c] = starter
+		case b == '_' || b|0x20 >= 'a' && b|0x20 <= 'z':
+			of[c] = letter
 		}
 	}
-	return true
-}
+	return of
+}()
 
-// mayHoldSecret reports whether secretText could match. Outside ASCII the pattern's folding
-// has letters of its own, so such a text is always tried.
-func mayHoldSecret(s string) bool {
-	if !ascii(s) {
-		return true
-	}
-	low := strings.ToLower(s)
-	if strings.Contains(low, "eyj") || strings.Contains(low, "bearer") || strings.Contains(low, "basic") || strings.Contains(low, "whsec_") {
-		return true
-	}
-	for _, key := range [...]string{"sk_", "rk_", "pk_"} {
-		for at := 0; ; at += len(key) {
-			n := strings.Index(low[at:], key)
-			if n < 0 {
-				break
-			}
-			if at += n; at == 0 || !wordByte(low[at-1]) {
-				return true // not the end of a longer word, such as risk_score
-			}
-		}
-	}
-	return false
-}
-
-func wordByte(c byte) bool {
-	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-}
-
-// mayHoldCard reports whether cardLike could match: 13 digits in a row, perhaps with single
-// spaces or dashes between them.
-func mayHoldCard(s string) bool {
-	digits, gap := 0, false
+// look goes through a text once.
+func look[T string | []byte](s T) (saw seen) {
+	digits, gapped, inWord := 0, false, false
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= '0' && c <= '9':
-			if digits, gap = digits+1, false; digits >= 13 {
-				return true
+		k := kinds[s[i]]
+		if k == digit {
+			if digits++; digits >= 13 {
+				saw |= mayCard
 			}
-		case (c == ' ' || c == '-') && digits > 0 && !gap:
-			gap = true
+			gapped, inWord = false, true
+			continue
+		}
+		if k == gap && digits > 0 && !gapped {
+			gapped, inWord = true, false
+			continue
+		}
+		digits, gapped = 0, false
+		switch k {
+		case starter:
+			if !inWord && mayBegin(s[i:]) {
+				saw |= maySecret
+			}
+			inWord = true
+		case letter:
+			inWord = true
+		case control:
+			saw |= escapes
+			inWord = false
+		case unplains:
+			saw |= unplain | escapes
+			inWord = false
 		default:
-			digits, gap = 0, false
+			inWord = false
 		}
 	}
-	return false
+	return saw
 }
 
-// isSecretName reports whether the value of a JSON member of this name is never stored.
-func isSecretName(s string) bool {
-	low := strings.ToLower(s)
-	may := !ascii(s) || slices.ContainsFunc(secretEndings, func(end string) bool { return strings.HasSuffix(low, end) })
-	return may && secretName.MatchString(s)
+// mayBegin reports whether secretText could match ASCII text from its first letter on.
+func mayBegin[T string | []byte](s T) bool {
+	switch s[0] | 0x20 {
+	case 'b':
+		return begins(s, "bearer") || begins(s, "basic")
+	case 'e':
+		return begins(s, "eyj")
+	case 'w':
+		return begins(s, "whsec_")
+	}
+	return len(s) > 2 && s[1]|0x20 == 'k' && s[2] == '_'
 }
 
-func ascii(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
+// begins reports whether s begins with a lower-case word, in any case.
+func begins[T string | []byte](s T, word string) bool {
+	return len(s) >= len(word) && folds(s[:len(word)], word)
+}
+
+// folds reports whether s, which is as long, is a lower-case word in any case. Only
+// letters have cases.
+func folds[T string | []byte](s T, word string) bool {
+	for i := range len(word) {
+		if c := s[i]; c != word[i] && (c|0x20 != word[i] || word[i] < 'a' || word[i] > 'z') {
 			return false
 		}
 	}
 	return true
 }
 
-// secretEndings are how every name that secretName matches ends, in lower case.
-var secretEndings = []string{"password", "passwd", "secret", "token", "authorization", "key", "cvc", "cvc2", "cvv", "cvv2",
-	"csc", "code", "number", "pan", "pin"}
+// secretWords are how every name that secretName matches ends, in lower case.
+var secretWords = []string{
+	"password", "passwd", "secret", "token", "authorization", "apikey", "api_key", "api-key", "cvc", "cvc2", "cvv", "cvv2", "csc",
+	"securitycode", "security_code", "security-code", "cardnumber", "card_number", "card-number", "pan", "pin",
+	"privatekey", "private_key", "private-key",
+}
+
+// secretEndings are the secret words by their last byte, in either case.
+var secretEndings = func() (by [256][]string) {
+	for _, word := range secretWords {
+		last := word[len(word)-1]
+		by[last] = append(by[last], word)
+		if upper := last &^ 0x20; last >= 'a' {
+			by[upper] = append(by[upper], word)
+		}
+	}
+	return by
+}()
+
+// isSecretName reports whether the value of a JSON member of this name is never stored.
+func isSecretName[T string | []byte](name T) bool {
+	return mayBeSecretName(name) && secretName.MatchString(string(name))
+}
+
+// mayBeSecretName reports whether secretName could match. Outside ASCII its folding has
+// letters of its own, so such a name is always tried.
+func mayBeSecretName[T string | []byte](name T) bool {
+	for i := range len(name) {
+		if name[i] >= 0x80 {
+			return true
+		}
+	}
+	if len(name) == 0 {
+		return false
+	}
+	for _, word := range secretEndings[name[len(name)-1]] {
+		if n := len(name) - len(word); n >= 0 && folds(name[n:], word) {
+			return true
+		}
+	}
+	return false
+}
+
+// redactClean is redactJSON for a text of which redaction changes nothing but its white
+// space: it is plain ASCII, and no word, number or name in it matches a pattern. Checking
+// that it is JSON, looking and leaving the white space out are one pass. ok is false for
+// every other text.
+func redactClean(body []byte) (out []byte, ok bool) {
+	c := cleanJSON{in: body}
+	if !c.value(0) || c.next() != 0 || c.at != len(body) {
+		return nil, false
+	}
+	return append(c.grown(), body[c.from:]...), true
+}
+
+// cleanJSON is where redactClean stands in a text.
+type cleanJSON struct {
+	in, out  []byte
+	at, from int // what comes next, and from where it is not in out yet
+}
+
+// grown is out with room for all the rest.
+func (c *cleanJSON) grown() []byte {
+	if c.out == nil {
+		c.out = make([]byte, 0, len(c.in))
+	}
+	return c.out
+}
+
+// next skips white space and returns the byte after it; 0 at the end.
+func (c *cleanJSON) next() byte {
+	if c.at < len(c.in) && c.in[c.at] > ' ' {
+		return c.in[c.at]
+	}
+	return c.skip()
+}
+
+func (c *cleanJSON) skip() byte {
+	start := c.at
+	for ; c.at < len(c.in); c.at++ {
+		if b := c.in[c.at]; b != ' ' && b != '\t' && b != '\r' && b != '\n' {
+			break
+		}
+	}
+	if c.at > start {
+		c.out, c.from = append(c.grown(), c.in[c.from:start]...), c.at
+	}
+	if c.at == len(c.in) {
+		return 0
+	}
+	return c.in[c.at]
+}
+
+// value, and those below, go past what they are named after and report whether it was
+// there and is clean.
+func (c *cleanJSON) value(depth int) bool {
+	switch b := c.next(); {
+	case b == '"':
+		_, ok := c.word()
+		return ok
+	case b == '{', b == '[':
+		return depth < maxJSONDepth-1 && c.container(b, depth)
+	case b == '-', b >= '0' && b <= '9':
+		return c.number()
+	}
+	return c.literal("true") || c.literal("false") || c.literal("null")
+}
+
+func (c *cleanJSON) container(open byte, depth int) bool {
+	end := open + 2 // in ASCII
+	c.at++
+	if c.next() == end {
+		c.at++
+		return true
+	}
+	for {
+		if open == '{' && !c.name() || !c.value(depth+1) {
+			return false
+		}
+		switch c.next() {
+		case ',':
+			c.at++
+		case end:
+			c.at++
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// name goes past a member's name and the colon.
+func (c *cleanJSON) name() bool {
+	if c.next() != '"' {
+		return false
+	}
+	name, ok := c.word()
+	if !ok || c.next() != ':' {
+		return false
+	}
+	c.at++
+	return !isSecretName(name)
+}
+
+// word goes past a string and returns what is between its quotes.
+func (c *cleanJSON) word() (word []byte, ok bool) {
+	c.at++
+	n := bytes.IndexByte(c.in[c.at:], '"')
+	if n < 0 {
+		return nil, false
+	}
+	word = c.in[c.at : c.at+n]
+	c.at += n + 1
+	saw := look(word)
+	return word, saw == 0 || saw&escapes == 0 && unmasked(word)
+}
+
+// unmasked reports whether the patterns leave a text as it is.
+func unmasked(text []byte) bool { return RedactText(string(text)) == string(text) }
+
+func (c *cleanJSON) number() bool {
+	start := c.at
+	if c.in[c.at] == '-' {
+		c.at++
+	}
+	if c.at < len(c.in) && c.in[c.at] == '0' {
+		c.at++
+	} else if !c.digits() {
+		return false
+	}
+	if c.at < len(c.in) && c.in[c.at] == '.' {
+		if c.at++; !c.digits() {
+			return false
+		}
+	}
+	if c.at < len(c.in) && c.in[c.at]|0x20 == 'e' {
+		return false
+	}
+	number := c.in[start:c.at]
+	return len(number) < 13 || len(number) <= maxNumber && unmasked(number)
+}
+
+// digits goes past at least one digit.
+func (c *cleanJSON) digits() bool {
+	start := c.at
+	for c.at < len(c.in) && kinds[c.in[c.at]] == digit {
+		c.at++
+	}
+	return c.at > start
+}
+
+func (c *cleanJSON) literal(word string) bool {
+	if !bytes.HasPrefix(c.in[c.at:], []byte(word)) {
+		return false
+	}
+	c.at += len(word)
+	return true
+}

@@ -79,7 +79,8 @@ func FuzzRedact(f *testing.F) {
 			require.True(t, json.Valid(out), "%s → %s", body, out)
 		}
 		require.True(t, json.Valid(RedactRaw(body)))
-		if clean(body) {
+		if quick, ok := redactClean(body); ok {
+			require.Equal(t, string(quick), string(out))
 			slow, err := redactTokens(body)
 			require.NoError(t, err)
 			require.Equal(t, string(slow), string(out))
