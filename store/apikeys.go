@@ -132,11 +132,17 @@ func (s *Store) CreateAPIKeyOnce(ctx context.Context, action uuid.UUID, name str
 // keysTogether reads the live keys with these hashes: under load a key comes with every
 // request, and one read serves all that came at the time.
 func (s *Store) keysTogether(ctx context.Context, hashes []string) (out []APIKey, did []bool, err error) {
-	asked := make([][]byte, len(hashes))
-	for i, h := range hashes {
-		asked[i] = []byte(h)
+	var asked [][]byte
+	for _, h := range slices.Compact(slices.Sorted(slices.Values(hashes))) {
+		asked = append(asked, []byte(h))
 	}
-	rows, err := s.pool.Query(ctx, `SELECT secret_hash, `+apiKeyColumns+` FROM api_keys WHERE secret_hash = ANY($1) AND revoked_at IS NULL`, asked)
+	const live = `SELECT secret_hash, ` + apiKeyColumns + ` FROM api_keys WHERE revoked_at IS NULL AND secret_hash = `
+	var rows pgx.Rows
+	if len(asked) == 1 { // most often; of an array of one it would make a plan each time
+		rows, err = s.pool.Query(ctx, live+`$1`, asked[0])
+	} else {
+		rows, err = s.pool.Query(ctx, live+`ANY($1)`, asked)
+	}
 	if err != nil {
 		return nil, nil, wrap(err, "read api keys")
 	}

@@ -39,7 +39,7 @@ func (s *Store) queueCalls(b *pgx.Batch, list []CallOutcome) {
 		at                                               []time.Time
 		provider, class, verdict, outcome, error, worker []string
 		latency                                          []int64
-		payment                                          []*uuid.UUID
+		payment                                          []uuid.NullUUID
 	}
 	for _, o := range list {
 		if o.At.IsZero() {
@@ -47,7 +47,7 @@ func (s *Store) queueCalls(b *pgx.Batch, list []CallOutcome) {
 		}
 		c.at, c.provider, c.class = append(c.at, o.At), append(c.provider, o.Provider), append(c.class, o.Class)
 		c.verdict, c.outcome, c.error = append(c.verdict, o.Verdict), append(c.outcome, o.Outcome), append(c.error, clean(o.ErrorClass))
-		c.latency, c.worker, c.payment = append(c.latency, max(o.Latency.Microseconds(), 0)), append(c.worker, o.Worker), append(c.payment, o.PaymentID)
+		c.latency, c.worker, c.payment = append(c.latency, max(o.Latency.Microseconds(), 0)), append(c.worker, o.Worker), append(c.payment, nullUUID(o.PaymentID))
 	}
 	b.Queue(`INSERT INTO call_outcomes (at, provider, class, verdict, outcome, error_class, latency_us, worker, payment_id)
 		SELECT * FROM unnest($1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::uuid[])`,

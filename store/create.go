@@ -148,7 +148,7 @@ func (s *Store) insertPayments(ctx context.Context, tx pgx.Tx, list []creating, 
 		hash                                                  [][]byte
 		amount                                                []int64
 		metadata                                              []map[string]string
-		wallet                                                []*uuid.UUID
+		wallet                                                []uuid.NullUUID
 		concurrent                                            []bool
 	}
 	for _, n := range list {
@@ -156,7 +156,7 @@ func (s *Store) insertPayments(ctx context.Context, tx pgx.Tx, list []creating, 
 		c.client, c.key = append(c.client, n.ClientID), append(c.key, n.IdempotencyKey)
 		c.order, c.provider, c.currency = append(c.order, n.OrderRef), append(c.provider, n.Provider), append(c.currency, n.Currency)
 		c.text, c.name, c.email = append(c.text, n.Description), append(c.name, n.CustomerName), append(c.email, n.CustomerEmail)
-		c.metadata, c.wallet = append(c.metadata, n.Metadata), append(c.wallet, n.WalletID)
+		c.metadata, c.wallet = append(c.metadata, n.Metadata), append(c.wallet, nullUUID(n.WalletID))
 		c.capture, c.concurrent = append(c.capture, n.Capture), append(c.concurrent, n.AllowConcurrent)
 	}
 	rows, err := tx.Query(ctx, `
@@ -170,7 +170,7 @@ func (s *Store) insertPayments(ctx context.Context, tx pgx.Tx, list []creating, 
 			$9::text[], $10::text[], $11::text[], $12::jsonb[], $13::uuid[], $14::text[], $15::boolean[])
 			AS c (id, client, key, hash, order_ref, provider, amount, currency, description, name, email, metadata, wallet, capture, concurrent)
 		WHERE NOT $18 OR
-			(c.concurrent OR (SELECT o.id FROM payments o WHERE o.order_ref = c.order_ref AND `+movingPayment+` LIMIT 1) IS NULL)
+			(c.concurrent OR (SELECT o.id FROM payments o WHERE `+sameOrder("c.order_ref")+` AND `+movingPayment+` LIMIT 1) IS NULL)
 			AND (c.wallet IS NULL OR (SELECT w.currency FROM wallets w WHERE w.id = c.wallet) = c.currency)
 		ORDER BY c.client, c.key
 		ON CONFLICT ON CONSTRAINT payments_idempotency DO NOTHING
@@ -232,12 +232,17 @@ func replay(ctx context.Context, tx pgx.Tx, n NewPayment, hash []byte) (Created,
 const movingPayment = `CASE o.status WHEN 'unknown' THEN true WHEN 'processing' THEN true
 	WHEN 'pending' THEN EXISTS (SELECT 1 FROM attempts a WHERE a.payment_id = o.id AND a.outcome IS NULL) ELSE false END`
 
+// sameOrder holds of a payment o of that order. It finds it by the index of folded orders.
+func sameOrder(ref string) string {
+	return `lower(o.order_ref) COLLATE "C" = lower(` + ref + `) COLLATE "C" AND o.order_ref = ` + ref
+}
+
 // orderBusy refuses a second payment for an order while the money of another may be
 // moving: unknown, processing, or pending with an attempt on the wire.
 func orderBusy(ctx context.Context, tx pgx.Tx, p Payment) error {
 	var busy OrderBusyError
 	err := tx.QueryRow(ctx, `
-		SELECT id, status FROM payments o WHERE order_ref = $1 AND id <> $2 AND `+movingPayment+` ORDER BY id LIMIT 1`, p.OrderRef, p.ID).Scan(&busy.PaymentID, &busy.Status)
+		SELECT id, status FROM payments o WHERE `+sameOrder("$1")+` AND id <> $2 AND `+movingPayment+` ORDER BY id LIMIT 1`, p.OrderRef, p.ID).Scan(&busy.PaymentID, &busy.Status)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}

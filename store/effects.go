@@ -71,11 +71,11 @@ func queueEvents(b *pgx.Batch, list []TimelineEvent) {
 		payment                               []uuid.UUID
 		at                                    []time.Time
 		kind, source, actor, from, to, reason []string
-		attempt                               []*uuid.UUID
+		attempt                               []uuid.NullUUID
 		evidence                              []map[string]any
 	}
 	for _, n := range list {
-		e.payment, e.at, e.attempt = append(e.payment, n.PaymentID), append(e.at, n.At), append(e.attempt, n.AttemptID)
+		e.payment, e.at, e.attempt = append(e.payment, n.PaymentID), append(e.at, n.At), append(e.attempt, nullUUID(n.AttemptID))
 		e.kind, e.source, e.actor = append(e.kind, n.Kind), append(e.source, n.Source), append(e.actor, n.Actor)
 		e.from, e.to, e.reason = append(e.from, string(n.FromStatus)), append(e.to, string(n.ToStatus)), append(e.reason, clean(n.Reason))
 		e.evidence = append(e.evidence, cleanMap(n.Evidence))

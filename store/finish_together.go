@@ -157,7 +157,7 @@ func (s *Store) settlePlainly(k known, f finishing) (m move, o firstObject, ok b
 // objectRows are objects column by column, as unnest takes them.
 type objectRows struct {
 	provider, id, reference, key, word, outcome, currency, source []string
-	payment                                                       []*uuid.UUID
+	payment                                                       []uuid.NullUUID
 	amount                                                        []int64
 	outcomeAt, wordAt                                             []time.Time
 	succeeded, failed, equal, differs, made                       []*time.Time
@@ -165,7 +165,7 @@ type objectRows struct {
 }
 
 func (c *objectRows) add(o object) {
-	c.provider, c.id, c.payment = append(c.provider, o.provider), append(c.id, o.id), append(c.payment, o.paymentID)
+	c.provider, c.id, c.payment = append(c.provider, o.provider), append(c.id, o.id), append(c.payment, nullUUID(o.paymentID))
 	c.reference, c.key, c.word = append(c.reference, o.reference), append(c.key, o.key), append(c.word, o.word)
 	c.outcome, c.currency, c.source = append(c.outcome, string(o.outcome)), append(c.currency, o.money.Currency), append(c.source, o.source)
 	c.amount, c.raw = append(c.amount, o.money.Amount), append(c.raw, o.raw)

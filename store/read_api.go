@@ -28,7 +28,7 @@ func (f APIFilter) where() *where {
 		w.and("provider = ?", f.Provider)
 	}
 	if f.OrderRef != "" {
-		w.and("order_ref = ?", f.OrderRef)
+		w.and(`lower(order_ref) COLLATE "C" = lower(?) COLLATE "C" AND order_ref = ?`, f.OrderRef, f.OrderRef)
 	}
 	if !f.From.IsZero() {
 		w.and("created_at >= ?", f.From)

@@ -155,7 +155,7 @@ func byMoney(field, amounts, currencies string) string {
 var searchPaymentsSQL = `WITH RECURSIVE ` + skip("providers", "payments", "provider") + `, ` + skip("clients", "payments", "client_id") + `
 	SELECT id, 'id' FROM payments WHERE id = $1
 	UNION ALL (SELECT id, 'id_prefix' FROM payments WHERE id BETWEEN $6 AND $7 ORDER BY id DESC LIMIT $5)
-	UNION ALL (SELECT id, 'order' FROM payments WHERE order_ref = $2 LIMIT $5)
+	UNION ALL (SELECT id, 'order' FROM payments o WHERE ` + sameOrder("$2") + ` LIMIT $5)
 	UNION ALL (SELECT id, 'order_prefix' FROM payments WHERE lower(order_ref) COLLATE "C" >= $3 AND lower(order_ref) COLLATE "C" < $4
 		ORDER BY lower(order_ref) COLLATE "C" LIMIT $5)
 	UNION ALL SELECT p.id, 'provider_id' FROM providers n JOIN payments p ON p.provider = n.v AND p.provider_payment_id = $2
