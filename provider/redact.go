@@ -67,6 +67,16 @@ func RedactText(s string) string {
 	return s
 }
 
+// RedactAnswer is Redact for the body of an answer from which o was read: o.Raw itself where
+// that is the whole body, as it is for an answer that is one object. o may be nil. Nobody
+// may write to either.
+func RedactAnswer(body []byte, o *Object) []byte {
+	if o != nil && len(body) > 0 && bytes.Equal(o.Raw, body) {
+		return o.Raw // redacted, and the same
+	}
+	return Redact(body)
+}
+
 // RedactRaw is Redact for Object.Raw: always one valid JSON value, capped.
 func RedactRaw(raw []byte) []byte {
 	out, err := redactJSON(raw)

@@ -87,3 +87,14 @@ func FuzzRedact(f *testing.F) {
 		}
 	})
 }
+
+func TestRedactAnswerSharesWhatIsTheSame(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{`{"id":"pay_1","amount":4900}`, `{"id": "pay_1"}`, `{"pan":"4111111111111111"}`, "<html>", "", `{"s":"` + strings.Repeat("x", maxRedactedRaw) + `"}`} {
+		require.Equal(t, string(Redact([]byte(body))), string(RedactAnswer([]byte(body), nil)), body)
+		require.Equal(t, string(Redact([]byte(body))), string(RedactAnswer([]byte(body), &Object{Raw: RedactRaw([]byte(body))})), body)
+		require.Equal(t, string(Redact([]byte(body))), string(RedactAnswer([]byte(body), &Object{})), body)
+	}
+	o := Object{Raw: RedactRaw([]byte(`{"id":"pay_1"}`))}
+	require.Same(t, &o.Raw[0], &RedactAnswer([]byte(`{"id":"pay_1"}`), &o)[0])
+}

@@ -26,19 +26,19 @@ func (a *Adapter) Charge(ctx context.Context, key string, body []byte, want prov
 	ex := a.caller.Do(ctx, provider.Call{Method: http.MethodPost, Path: "payments", Header: h, Body: body})
 	ans := a.read(ex, key, body)
 	c := provider.Charged{Classification: provider.Classify(ex, ans, want), Exchange: ex, Object: ans.Object}
-	c.Exchange.Body = provider.Redact(ex.Body)
+	c.Exchange.Body = provider.RedactAnswer(ex.Body, ans.Object)
 	return c
 }
 
 // read is the adapter's reading of a charge's answer. It concludes nothing.
 func (a *Adapter) read(ex provider.Exchange, key string, sent []byte) provider.Answer {
 	var ans provider.Answer
-	if !json.Valid(ex.Body) {
+	p, err := decodePayment(ex.Body)
+	if err != nil && !json.Valid(ex.Body) {
 		ans.Malformed = true
 		ans.Object = hint(ex.Body)
 		return ans
 	}
-	p, err := decodePayment(ex.Body)
 	if err != nil {
 		ans.DecodeErr = err
 		ans.Object = hint(ex.Body)
@@ -100,10 +100,20 @@ func (a *Adapter) readCode(ans *provider.Answer, e *apiError, status int) {
 // foreign reports whether an object names another payment than the one sent: an answer
 // a proxy or cache mixed up must not settle it.
 func (a *Adapter) foreign(o provider.Object, key string, sent []byte) bool {
-	var asked chargeBody
-	if json.NewDecoder(bytes.NewReader(sent)).Decode(&asked) == nil && asked.Reference != "" &&
-		o.Reference != "" && !strings.EqualFold(o.Reference, asked.Reference) {
-		return true
+	if o.Reference != "" && !frozenWith(sent, o.Reference) {
+		var asked chargeBody
+		if json.NewDecoder(bytes.NewReader(sent)).Decode(&asked) == nil && asked.Reference != "" &&
+			!strings.EqualFold(o.Reference, asked.Reference) {
+			return true
+		}
 	}
 	return !a.settings.NoKeys && o.OperationKey != "" && o.OperationKey != key
+}
+
+// frozenWith reports whether a request begins with a reference, as every one made by Freeze
+// does. It is what a decoder would find, for a tenth of the time.
+func frozenWith(sent []byte, reference string) bool {
+	rest, ok := bytes.CutPrefix(sent, []byte(`{"reference":"`))
+	return ok && len(rest) > len(reference) && string(rest[:len(reference)]) == reference && rest[len(reference)] == '"' &&
+		!strings.ContainsAny(reference, `"\`)
 }

@@ -304,3 +304,27 @@ func TestNewRefusesBadSettings(t *testing.T) {
 	require.Equal(t, "atlas", a.Name())
 	require.Equal(t, 24*time.Hour, a.Capabilities().KeyLife)
 }
+
+// The quick look at what was sent finds the reference that a decoder finds, or none.
+func TestFrozenWithIsWhatADecoderFinds(t *testing.T) {
+	t.Parallel()
+	for _, reference := range []string{"p1", "019ad5c1-7c2e-7d3a-9f10-2b4c6d8e0f12", `a"b`, `a\b`, `a\`, "é", "", "p1\n"} {
+		a := &Adapter{}
+		sent, err := a.Freeze(provider.ChargeRequest{PaymentID: reference, Money: asked})
+		if reference == "" {
+			require.Error(t, err)
+			continue
+		}
+		require.NoError(t, err)
+		require.False(t, a.foreign(provider.Object{Reference: reference}, "k", sent), reference)
+		require.Equal(t, !strings.ContainsAny(reference, "\"\\\n"), frozenWith(sent, reference), reference)
+		for _, other := range []string{reference[:len(reference)-1], reference + "x", `x`, `p1","amount":1`} {
+			require.False(t, other != "" && frozenWith(sent, other), other)
+			require.Equal(t, other != "", a.foreign(provider.Object{Reference: other}, "k", sent), other)
+		}
+	}
+	require.False(t, frozenWith([]byte(`{"reference":"p1`), "p1"))
+	require.False(t, frozenWith([]byte(`{"amount":1,"reference":"p1"}`), "p1"))
+	require.True(t, (&Adapter{}).foreign(provider.Object{Reference: "p2"}, "k", []byte(`{"amount":1,"reference":"p1"}`)))
+	require.False(t, (&Adapter{}).foreign(provider.Object{Reference: "P1"}, "k", []byte(`{"amount":1,"reference":"p1"}`)))
+}

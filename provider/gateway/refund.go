@@ -77,7 +77,7 @@ func (a *Adapter) Operate(ctx context.Context, c provider.OperationCall) provide
 	}
 	ans := read(ex, c)
 	out := provider.Charged{Classification: provider.Classify(ex, ans, c.Want), Exchange: ex, Object: ans.Object}
-	out.Exchange.Body = provider.Redact(ex.Body)
+	out.Exchange.Body = provider.RedactAnswer(ex.Body, ans.Object)
 	return out
 }
 
@@ -91,12 +91,12 @@ func (a *Adapter) unsendable(err error, want provider.Money) provider.Charged {
 // readRefunded is the adapter's reading of a refund's answer. It concludes nothing.
 func (a *Adapter) readRefunded(ex provider.Exchange, c provider.OperationCall) provider.Answer {
 	var ans provider.Answer
-	if !json.Valid(ex.Body) {
+	r, err := decodeRefund(ex.Body)
+	if err != nil && !json.Valid(ex.Body) {
 		ans.Malformed = true
 		ans.Object = refundHint(ex.Body)
 		return ans
 	}
-	r, err := decodeRefund(ex.Body)
 	if err != nil {
 		ans.DecodeErr = err
 		ans.Object = refundHint(ex.Body)

@@ -19,7 +19,7 @@ func (a *Adapter) Charge(ctx context.Context, key string, body []byte, want prov
 	ex := a.post(ctx, paymentsPath, key, body)
 	ans := a.read(ex, body)
 	c := provider.Charged{Classification: provider.Classify(ex, ans, want), Exchange: ex, Object: ans.Object}
-	c.Exchange.Body = provider.Redact(ex.Body)
+	c.Exchange.Body = provider.RedactAnswer(ex.Body, ans.Object)
 	return c
 }
 

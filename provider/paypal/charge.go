@@ -37,7 +37,7 @@ func (a *Adapter) Charge(ctx context.Context, key string, body []byte, want prov
 	if a.renew(ex, ans, tok) {
 		c.Next, c.Alert = provider.NextRetry, ""
 	}
-	c.Exchange.Body = provider.Redact(ex.Body)
+	c.Exchange.Body = provider.RedactAnswer(ex.Body, ans.Object)
 	return c
 }
 

@@ -35,7 +35,7 @@ func (a *Adapter) conclude(ex provider.Exchange, ans provider.Answer, want provi
 		ex.DoneAt = ex.StartedAt
 	}
 	c := provider.Charged{Classification: provider.Classify(ex, ans, want), Exchange: ex, Object: ans.Object}
-	c.Exchange.Body = provider.Redact(ex.Body)
+	c.Exchange.Body = provider.RedactAnswer(ex.Body, ans.Object)
 	return c
 }
 
