@@ -42,33 +42,25 @@ func (s *Store) applyTogether(ctx context.Context, list []applying) (out []struc
 		if err != nil || len(events) == 0 {
 			return err
 		}
-		payments, objects, err := readTroubles(ctx, tx, events)
-		if err != nil {
-			return err
+		ids := make([]uuid.UUID, len(events))
+		for i, e := range events {
+			ids[i] = e.payment
 		}
-		var moves []move
-		var seen []seenAgain
-		var rows []int64
-		var owners []uuid.UUID
-		for _, e := range events {
-			p, ok := payments[e.payment]
-			if !ok {
-				continue
-			}
-			delete(payments, e.payment) // a second event about it goes alone
-			m, o, ok := s.applyPlainly(p, objects[e.payment], e)
-			if !ok {
-				continue
-			}
-			moves, seen = append(moves, m), append(seen, o)
-			rows, owners, did[e.at] = append(rows, e.id), append(owners, p.ID), true
+		var read pgx.Batch
+		st := queueStories(&read, ids)
+		if err := tx.SendBatch(ctx, &read).Close(); err != nil {
+			return wrap(err, "lock payments of events")
 		}
-		if len(rows) == 0 {
+		j := s.judgePlain(st, events)
+		if len(j.events) == 0 {
 			return nil
 		}
+		rows, owners := make([]int64, len(j.events)), make([]uuid.UUID, len(j.events))
+		for i, e := range j.events {
+			rows[i], owners[i], did[e.at] = e.id, e.payment, true
+		}
 		var b pgx.Batch
-		s.queueSeen(&b, seen)
-		s.queueMoves(&b, moves)
+		j.queue(s, &b)
 		exactly(b.Queue(`UPDATE webhook_events SET state = $3, state_reason = '', payment_id = v.payment, applied_at = $4, tries = tries + 1
 			FROM unnest($1::bigint[], $2::uuid[]) AS v (id, payment) WHERE webhook_events.id = v.id`, rows, owners, inboxApplied, s.Now()), len(rows), "webhook_events")
 		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
@@ -107,16 +99,20 @@ func readTold(ctx context.Context, tx pgx.Tx, list []applying, did []bool) (even
 			row := in
 			row.raw = slices.Clone(in.raw)
 			e, err := row.event(parse)
-			id, refErr := uuid.Parse(e.Object.Reference)
-			if err != nil || refErr != nil || len(e.Object.Reference) != 36 || isChild(e.Object) {
-				return nil
+			if id, ours := ownPayment(e.Object); ours && err == nil {
+				events = append(events, told{row, e, id, at[in.id]})
 			}
-			events = append(events, told{row, e, id, at[in.id]})
 			return nil
 		})
 		return err
 	})
 	return events, wrap(tx.SendBatch(ctx, &b).Close(), "lock inbox rows")
+}
+
+// ownPayment returns the payment of ours that a charge's object names.
+func ownPayment(o provider.Object) (id uuid.UUID, ok bool) {
+	id, err := uuid.Parse(o.Reference)
+	return id, err == nil && len(o.Reference) == 36 && !isChild(o)
 }
 
 // knownObject is a payment's only object; its running total of refunds with it.
@@ -126,17 +122,18 @@ type knownObject struct {
 	totalAt *time.Time
 }
 
-// readTroubles locks the events' payments and returns those whose story has one object
-// and no refund, capture or dispute in it.
-func readTroubles(ctx context.Context, tx pgx.Tx, events []told) (map[uuid.UUID]Payment, map[uuid.UUID]knownObject, error) {
-	ids := make([]uuid.UUID, len(events))
-	for i, e := range events {
-		ids[i] = e.payment
-	}
-	objects, troubled, several := map[uuid.UUID]knownObject{}, map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
-	var b pgx.Batch
-	payments := queueLocks(&b, ids)
-	b.Queue(`SELECT payment_id FROM operations WHERE payment_id = ANY($1) UNION SELECT payment_id FROM disputes WHERE payment_id = ANY($1)`, ids).Query(intoSet(troubled))
+// stories are what the books say about payments.
+type stories struct {
+	payments          map[uuid.UUID]Payment
+	objects           map[uuid.UUID]knownObject
+	troubled, several map[uuid.UUID]bool
+}
+
+// queueStories locks those payments that nobody holds; what it returns is filled when the
+// batch has run.
+func queueStories(b *pgx.Batch, ids []uuid.UUID) stories {
+	st := stories{payments: queueLocks(b, ids), objects: map[uuid.UUID]knownObject{}, troubled: map[uuid.UUID]bool{}, several: map[uuid.UUID]bool{}}
+	b.Queue(`SELECT payment_id FROM operations WHERE payment_id = ANY($1) UNION SELECT payment_id FROM disputes WHERE payment_id = ANY($1)`, ids).Query(intoSet(st.troubled))
 	b.Queue(`SELECT `+objectColumns+`, refunded_total, refunded_total_at FROM provider_objects WHERE payment_id = ANY($1)`, ids).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var k knownObject
@@ -144,21 +141,50 @@ func readTroubles(ctx context.Context, tx pgx.Tx, events []told) (map[uuid.UUID]
 			if k.object, err = scanObject(withMore{rows, []any{&k.total, &k.totalAt}}); err != nil {
 				return err
 			}
-			_, twice := objects[*k.paymentID]
-			several[*k.paymentID] = several[*k.paymentID] || twice
-			objects[*k.paymentID] = k
+			_, twice := st.objects[*k.paymentID]
+			st.several[*k.paymentID] = st.several[*k.paymentID] || twice
+			st.objects[*k.paymentID] = k
 		}
 		return rows.Err()
 	})
-	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
-		return nil, nil, wrap(err, "lock payments of events")
-	}
-	for id := range payments {
-		if _, one := objects[id]; !one || several[id] || troubled[id] {
-			delete(payments, id)
+	return st
+}
+
+// plain reports whether a payment is locked and its story has one object and no refund,
+// capture or dispute in it.
+func (st stories) plain(id uuid.UUID) bool {
+	_, locked := st.payments[id]
+	_, one := st.objects[id]
+	return locked && one && !st.several[id] && !st.troubled[id]
+}
+
+// judged are events that were judged and are yet to be written.
+type judged struct {
+	events []told
+	moves  []move
+	seen   []seenAgain
+}
+
+// judge judges those of the events that are plain.
+func (s *Store) judgePlain(st stories, events []told) (j judged) {
+	for _, e := range events {
+		if !st.plain(e.payment) {
+			continue
+		}
+		p := st.payments[e.payment]
+		delete(st.payments, e.payment) // a second event about it goes alone
+		if m, o, ok := s.applyPlainly(p, st.objects[e.payment], e); ok {
+			j.events, j.moves, j.seen = append(j.events, e), append(j.moves, m), append(j.seen, o)
 		}
 	}
-	return payments, objects, nil
+	return j
+}
+
+// queue writes what the events say about their payments, and leaves their own rows to the
+// caller.
+func (j judged) queue(s *Store, b *pgx.Batch) {
+	s.queueSeen(b, j.seen)
+	s.queueMoves(b, j.moves)
 }
 
 // withMore scans further columns behind those a scan function knows.

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"fusebox/provider"
@@ -35,6 +38,9 @@ type Delivery struct {
 	Verification provider.Verification
 	Events       []provider.Event
 	ParseError   string
+	// AtOnce: an event that is plain is applied in the transaction that stores it. Every
+	// other one, and all of them without it, get a job that applies them.
+	AtOnce bool
 }
 
 // Received says what became of a delivery.
@@ -44,8 +50,8 @@ type Received struct {
 	State      string // of the delivery as a whole: received, ignored, rejected, unparsed
 }
 
-// ReceiveWebhook stores a delivery and enqueues the work, in one transaction. The
-// caller answers 2xx only after it returned nil. A repeated event is counted, and its
+// ReceiveWebhook stores a delivery and enqueues the work, or does it, in one transaction.
+// The caller answers 2xx only after it returned nil. A repeated event is counted, and its
 // work enqueued again unless it was applied. Nothing of an unverified delivery is read.
 func (s *Store) ReceiveWebhook(ctx context.Context, d Delivery) (Received, error) {
 	if d.plain() {
@@ -142,15 +148,18 @@ func (s *Store) receive(ctx context.Context, tx pgx.Tx, d Delivery) (Received, e
 
 // inboxRow is what an inbox row says beside the delivery itself.
 type inboxRow struct {
-	event  provider.Event // zero on rejected, unparsed and anomalous rows
-	state  string
-	reason string
-	facts  string
+	id      int64          // 0: the next one
+	event   provider.Event // zero on rejected, unparsed and anomalous rows
+	state   string
+	reason  string
+	facts   string
+	payment *uuid.UUID // that it is applied to
 }
 
 func (s *Store) insertInbox(ctx context.Context, tx pgx.Tx, d Delivery, r inboxRow) (id int64, err error) {
-	made, err := s.insertInboxes(ctx, tx, []Delivery{d}, []inboxRow{r})
-	if err != nil {
+	var b pgx.Batch
+	made := queueInbox(&b, []Delivery{d}, []inboxRow{r}, s.Now())
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return 0, err
 	}
 	for _, id := range made {
@@ -159,50 +168,50 @@ func (s *Store) insertInbox(ctx context.Context, tx pgx.Tx, d Delivery, r inboxR
 	return 0, pgx.ErrNoRows
 }
 
-// insertInboxes returns the ids of the rows it made, by provider and event key; an event
-// that is missing is known. Rows go in by their keys, as receive sorts them.
-func (s *Store) insertInboxes(ctx context.Context, tx pgx.Tx, list []Delivery, rows []inboxRow) (map[[2]string]int64, error) {
+// eventName is what an event is known by: its provider and its key.
+type eventName [2]string
+
+// queueInbox inserts inbox rows, by their keys, as receive sorts them. When the batch has
+// run, the map has the ids of those it made; an event that is missing is known.
+func queueInbox(b *pgx.Batch, list []Delivery, rows []inboxRow, now time.Time) map[eventName]int64 {
 	var c struct {
-		provider, key, kind, reference, object, verdict, secret, state, reason, facts, charge []string
-		raw                                                                                   [][]byte
-		headers                                                                               []map[string]any
-		occurred, verified                                                                    []*time.Time
+		id                                                                                             []int64
+		provider, key, kind, reference, object, headers, verdict, secret, state, reason, facts, charge []string
+		raw                                                                                            [][]byte
+		occurred                                                                                       []*time.Time
+		payment                                                                                        []*uuid.UUID
 	}
-	now := s.Now()
 	for i, d := range list {
 		r := rows[i]
-		var verified *time.Time
-		if d.Verification.Verdict == provider.SignatureValid {
-			verified = &now
-		}
-		c.provider, c.key, c.kind = append(c.provider, d.Provider), append(c.key, ident(r.event.Key)), append(c.kind, clean(r.event.Type))
+		c.id, c.provider, c.key, c.kind = append(c.id, r.id), append(c.provider, d.Provider), append(c.key, ident(r.event.Key)), append(c.kind, clean(r.event.Type))
 		c.reference, c.object = append(c.reference, reference(r.event.Object)), append(c.object, ident(r.event.Object.ID))
 		c.raw, c.headers = append(c.raw, d.Raw), append(c.headers, storedHeaders(d.Header))
 		c.verdict, c.secret = append(c.verdict, d.Verification.Verdict), append(c.secret, d.Verification.SecretLabel)
 		c.state, c.reason, c.facts = append(c.state, r.state), append(c.reason, r.reason), append(c.facts, r.facts)
-		c.charge = append(c.charge, ident(r.event.Object.Child.ChargeID))
-		c.occurred, c.verified = append(c.occurred, orNull(r.event.OccurredAt.UTC())), append(c.verified, verified)
+		c.charge, c.payment = append(c.charge, ident(r.event.Object.Child.ChargeID)), append(c.payment, r.payment)
+		c.occurred = append(c.occurred, orNull(r.event.OccurredAt.UTC()))
 	}
-	made := make(map[[2]string]int64, len(list))
-	found, err := tx.Query(ctx, `
-		INSERT INTO webhook_events (provider, event_key, event_type, reference, provider_object_id, raw, headers, signature,
-			secret_label, state, state_reason, occurred_at, received_at, verified_at, last_delivery_at, object_facts, charge_id)
-		SELECT v.provider, nullif(v.key, ''), v.kind, v.reference, v.object, v.raw, v.headers, v.verdict,
-			v.secret, v.state, v.reason, v.occurred, $16, v.verified, $16, v.facts, v.charge
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::jsonb[], $8::text[], $9::text[],
-			$10::text[], $11::text[], $12::timestamptz[], $13::timestamptz[], $14::text[], $15::text[])
-			AS v (provider, key, kind, reference, object, raw, headers, verdict, secret, state, reason, occurred, verified, facts, charge)
+	made := make(map[eventName]int64, len(list))
+	b.Queue(`
+		INSERT INTO webhook_events (id, provider, event_key, event_type, reference, provider_object_id, raw, headers, signature, secret_label,
+			state, state_reason, occurred_at, received_at, verified_at, last_delivery_at, object_facts, charge_id, payment_id, applied_at, tries)
+		OVERRIDING SYSTEM VALUE
+		SELECT coalesce(nullif(v.id, 0), nextval('webhook_events_id_seq')), v.provider, nullif(v.key, ''), v.kind, v.reference, v.object, v.raw,
+			v.headers::jsonb, v.verdict, v.secret, v.state, v.reason, v.occurred, $16::timestamptz, CASE v.verdict WHEN $17::text THEN $16::timestamptz END, $16::timestamptz, v.facts, v.charge,
+			v.payment, CASE v.state WHEN $18::text THEN $16::timestamptz END, CASE v.state WHEN $18::text THEN 1 ELSE 0 END
+		FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::text[], $9::text[],
+			$10::text[], $11::text[], $12::text[], $13::timestamptz[], $14::text[], $15::text[], $19::uuid[])
+			AS v (id, provider, key, kind, reference, object, raw, headers, verdict, secret, state, reason, occurred, facts, charge, payment)
 		ORDER BY v.provider, v.key
 		ON CONFLICT ON CONSTRAINT webhook_events_key DO NOTHING RETURNING id, provider, coalesce(event_key, '')`,
-		c.provider, c.key, c.kind, c.reference, c.object, c.raw, c.headers, c.verdict, c.secret, c.state, c.reason, c.occurred, c.verified,
-		c.facts, c.charge, now)
-	if err != nil {
-		return nil, err
-	}
-	var id int64
-	var name [2]string
-	_, err = pgx.ForEachRow(found, []any{&id, &name[0], &name[1]}, func() error { made[name] = id; return nil })
-	return made, err
+		c.id, c.provider, c.key, c.kind, c.reference, c.object, c.raw, c.headers, c.verdict, c.secret, c.state, c.reason, c.occurred, c.facts,
+		c.charge, now, provider.SignatureValid, inboxApplied, c.payment).Query(func(found pgx.Rows) error {
+		var id int64
+		var name eventName
+		_, err := pgx.ForEachRow(found, []any{&id, &name[0], &name[1]}, func() error { made[name] = id; return nil })
+		return err
+	})
+	return made
 }
 
 // reference is what an inbox row can be matched to a payment by: of a refund or dispute
@@ -260,27 +269,66 @@ func facts(e provider.Event) string {
 	return clean(fmt.Sprintf("%s %s %d %s", o.ID, o.Status, o.Money.Amount, o.Money.Currency))
 }
 
-// noteWebhook keeps when the provider last sent something verified, at most once a
-// second. The check comes before the conflict, which would lock the row whatever its
-// WHERE says and make all deliveries of a provider take turns.
+// noteWebhook keeps when the provider last sent something verified.
 func (s *Store) noteWebhook(ctx context.Context, tx pgx.Tx, providerName string) error {
-	now := s.Now()
-	_, err := tx.Exec(ctx, `
+	var b pgx.Batch
+	queueNote(&b, providerName, s.Now())
+	return wrap(tx.SendBatch(ctx, &b).Close(), "note webhook")
+}
+
+// queueNote does what noteWebhook does, at most once a second. The check comes before the
+// conflict, which would lock the row whatever its WHERE says and make all deliveries of a
+// provider take turns. Those that come until the note is committed would still do that:
+// see notes.
+func queueNote(b *pgx.Batch, providerName string, now time.Time) {
+	b.Queue(`
 		INSERT INTO provider_state AS p (provider, last_webhook_at)
 		SELECT $1::text, $2::timestamptz WHERE NOT EXISTS (SELECT 1 FROM provider_state WHERE provider = $1 AND last_webhook_at >= $3)
 		ON CONFLICT (provider) DO UPDATE SET last_webhook_at = greatest(p.last_webhook_at, $2)`, providerName, now, now.Add(-time.Second))
-	return wrap(err, "note webhook")
+}
+
+// notes is when this process last noted a webhook of each provider, or began to.
+type notes struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+// due takes the note of a provider upon the caller, unless another one has done so within
+// a second.
+func (n *notes) due(providerName string, now time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if at, noted := n.at[providerName]; noted && now.Sub(at).Abs() < time.Second {
+		return false
+	}
+	if n.at == nil {
+		n.at = map[string]time.Time{}
+	}
+	n.at[providerName] = now
+	return true
+}
+
+// forget gives a note back that did not come about.
+func (n *notes) forget(providerName string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.at, providerName)
 }
 
 // secretHeaders never reach the database.
 var secretHeaders = []string{"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "X-Auth-Token"}
 
-func storedHeaders(h http.Header) map[string]any {
-	out := map[string]any{}
+// storedHeaders is the JSON object of the headers that are kept.
+func storedHeaders(h http.Header) string {
+	out := make(map[string]any, len(h))
 	for name, values := range h {
 		if !slices.Contains(secretHeaders, http.CanonicalHeaderKey(name)) {
 			out[clean(name)] = cleanValue(values)
 		}
 	}
-	return out
+	raw, err := json.Marshal(out)
+	if err != nil { // strings always can be
+		return "{}"
+	}
+	return string(raw)
 }

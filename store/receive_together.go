@@ -2,9 +2,10 @@ package store
 
 import (
 	"context"
-	"maps"
 	"slices"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"fusebox/provider"
@@ -20,39 +21,152 @@ func (d Delivery) plain() bool {
 // receiveTogether stores plain deliveries whose event is new, with their work. A repeat,
 // here or of an earlier one, goes alone and is counted.
 func (s *Store) receiveTogether(ctx context.Context, list []Delivery) (ids []int64, did []bool, err error) {
-	ids, did = make([]int64, len(list)), make([]bool, len(list))
-	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		clear(did)
-		at := map[[2]string]int{}
-		var first []Delivery
-		var rows []inboxRow
-		for i, d := range list {
-			e := d.Events[0]
-			name := [2]string{d.Provider, ident(e.Key)}
-			if _, twice := at[name]; twice {
-				continue
-			}
-			at[name] = i
-			first, rows = append(first, d), append(rows, inboxRow{event: e, state: inboxReceived, facts: facts(e)})
+	r := receiving{s: s, ids: make([]int64, len(list)), did: make([]bool, len(list))}
+	at := map[eventName]bool{}
+	for i, d := range list {
+		name := d.name()
+		if at[name] {
+			continue
 		}
-		made, err := s.insertInboxes(ctx, tx, first, rows)
-		if err != nil || len(made) == 0 {
-			return wrap(err, "store events")
+		at[name] = true
+		r.first, r.at = append(r.first, d), append(r.at, i)
+		if s.noted.due(d.Provider, s.Now()) {
+			r.notes = append(r.notes, d.Provider)
 		}
-		work, providers := make([]int64, 0, len(made)), map[string]bool{}
-		for name, id := range made {
-			ids[at[name]], did[at[name]] = id, true
-			work, providers[name[0]] = append(work, id), true
+	}
+	slices.Sort(r.notes)
+	atOnce := slices.ContainsFunc(r.first, func(d Delivery) bool { return d.AtOnce })
+	if atOnce {
+		err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return r.run(ctx, tx, true) })
+	}
+	if !atOnce || err != nil { // what stands in the way of applying must not stand in the way of keeping
+		err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return r.run(ctx, tx, false) })
+	}
+	if err != nil {
+		for _, name := range r.notes {
+			s.noted.forget(name)
 		}
-		if err := s.enqueuer().Webhooks(ctx, tx, work); err != nil {
+	}
+	return r.ids, r.did, err
+}
+
+// name is what a plain delivery's event is known by.
+func (d Delivery) name() eventName { return eventName{d.Provider, ident(d.Events[0].Key)} }
+
+// receiving is a batch of plain deliveries on its way in.
+type receiving struct {
+	s     *Store
+	ids   []int64 // results, by call
+	did   []bool
+	first []Delivery // of each event
+	at    []int      // their calls
+	notes []string   // providers that are noted with it
+}
+
+// run stores the deliveries, in tx. What is plain of those to be applied at once is: its
+// row says so from the beginning. The others get a job.
+func (r *receiving) run(ctx context.Context, tx pgx.Tx, atOnce bool) error {
+	clear(r.did)
+	now := r.s.Now()
+	rows := make([]inboxRow, len(r.first))
+	for i, d := range r.first {
+		e := d.Events[0]
+		rows[i] = inboxRow{event: e, state: inboxReceived, facts: facts(e)}
+	}
+	var j judged
+	if atOnce {
+		var err error
+		if j, err = r.judge(ctx, tx, rows, now); err != nil {
 			return err
 		}
-		for _, name := range slices.Sorted(maps.Keys(providers)) {
-			if err := s.noteWebhook(ctx, tx, name); err != nil {
-				return err
-			}
+	}
+	var b pgx.Batch
+	made := queueInbox(&b, r.first, rows, now)
+	if len(j.events) > 0 {
+		j.queue(r.s, &b)
+	}
+	for _, name := range r.notes {
+		queueNote(&b, name, now)
+	}
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return wrap(err, "store events")
+	}
+	var work []int64
+	for i, d := range r.first {
+		id, fresh := made[d.name()]
+		switch {
+		case !fresh && rows[i].state == inboxApplied:
+			return errRowsMissing{"webhook_events"} // somebody stored it meanwhile
+		case !fresh:
+			continue
+		case rows[i].state == inboxReceived:
+			work = append(work, id)
 		}
-		return Notify(ctx, tx, TopicWebhooks)
+		r.ids[r.at[i]], r.did[r.at[i]] = id, true
+	}
+	if len(made) == 0 {
+		return nil
+	}
+	if len(work) > 0 {
+		if err := r.s.enqueuer().Webhooks(ctx, tx, work); err != nil {
+			return err
+		}
+	}
+	if len(j.events) > 0 {
+		if err := Notify(ctx, tx, TopicPayments); err != nil {
+			return err
+		}
+	}
+	return Notify(ctx, tx, TopicWebhooks)
+}
+
+// judge locks the payments that the events name and judges those that are new and plain,
+// as applyTogether does; their rows get an id and are marked as applied. Here a payment
+// is locked before the inbox row is made. Only a fetched hint waits for a payment with a
+// new event key of its own in hand, and the deliveries of such a provider are not AtOnce.
+func (r *receiving) judge(ctx context.Context, tx pgx.Tx, rows []inboxRow, now time.Time) (judged, error) {
+	var events []told
+	var payments []uuid.UUID
+	var providers, keys []string
+	for i, d := range r.first {
+		e := d.Events[0]
+		payment, ours := ownPayment(e.Object)
+		if !d.AtOnce || !ours || ident(e.Object.ID) == "" || e.Type == hintType {
+			continue
+		}
+		in := inboxEntry{provider: d.Provider, key: ident(e.Key), state: inboxReceived, raw: d.Raw, receivedAt: now}
+		events, payments = append(events, told{in, e, payment, i}), append(payments, payment)
+		providers, keys = append(providers, d.Provider), append(keys, in.key)
+	}
+	if len(events) == 0 {
+		return judged{}, nil
+	}
+	var b pgx.Batch
+	settings(&b)
+	var ids []int64
+	b.Queue(`SELECT nextval('webhook_events_id_seq') FROM generate_series(1, $1::int)`, len(events)).Query(func(found pgx.Rows) (err error) {
+		ids, err = pgx.CollectRows(found, pgx.RowTo[int64])
+		return err
 	})
-	return ids, did, err
+	known := map[eventName]bool{}
+	// A join could be planned, while the table is small, as one that reads all of it.
+	b.Queue(`SELECT v.provider, v.key FROM unnest($1::text[], $2::text[]) AS v (provider, key)
+		WHERE (SELECT true FROM webhook_events w WHERE w.provider = v.provider AND w.event_key = v.key)`, providers, keys).Query(func(found pgx.Rows) error {
+		var name eventName
+		_, err := pgx.ForEachRow(found, []any{&name[0], &name[1]}, func() error { known[name] = true; return nil })
+		return err
+	})
+	st := queueStories(&b, payments)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return judged{}, wrap(err, "lock payments of events")
+	}
+	for i := range events {
+		events[i].id = ids[i]
+	}
+	j := r.s.judgePlain(st, slices.DeleteFunc(events, func(e told) bool { return known[eventName{e.provider, e.key}] }))
+	for _, e := range j.events {
+		row := &rows[e.at]
+		row.id, row.state, row.payment = e.id, inboxApplied, &e.payment
+	}
+	return j, nil
 }

@@ -69,6 +69,8 @@ type Store struct {
 	keys     together[string, APIKey]
 	receives together[Delivery, int64]
 	applies  together[applying, struct{}]
+
+	noted notes
 }
 
 // Options of New. Zero values: real clock, slog.Default. Enqueuer may be nil only

@@ -79,7 +79,7 @@ func TestTogetherLeavesTheSameRowsAsAlone(t *testing.T) {
 		alert := rapid.SampledFrom([]string{"", "", "", provider.AlertContract}).Draw(rt, "alert")
 		bare, text := rapid.IntRange(0, 5).Draw(rt, "bare") == 0, rapid.StringN(0, 10, -1).Draw(rt, "text")+"\x00"
 		stranger := rapid.IntRange(0, 5).Draw(rt, "stranger") == 0
-		var dumps [2]string
+		var dumps [3]string // together, alone, and together with its own delivery
 		for i := range dumps {
 			p := w.create(func(n *store.NewPayment) {
 				if manual {
@@ -124,7 +124,7 @@ func TestTogetherLeavesTheSameRowsAsAlone(t *testing.T) {
 func TestAppliedTogetherLeavesTheSameRowsAsAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	together := 0
+	together, atOnce := 0, 0
 	outcomes := []provider.Outcome{provider.Succeeded, provider.Succeeded, provider.Failed, provider.Processing, provider.RequiresAction, ""}
 	rapid.Check(t, func(rt *rapid.T) {
 		before := rapid.SampledFrom([]provider.Outcome{provider.Succeeded, provider.Succeeded, provider.Succeeded, provider.Failed,
@@ -142,7 +142,7 @@ func TestAppliedTogetherLeavesTheSameRowsAsAlone(t *testing.T) {
 				rapid.SampledFrom([]int64{-1, -1, 0, 0, 10}).Draw(rt, "refunded"), rapid.IntRange(-2, 2).Draw(rt, "later"),
 				rapid.IntRange(0, 6).Draw(rt, "other") == 0}
 		}), 1, 3).Draw(rt, "story")
-		var dumps [2]string
+		var dumps [3]string // together, alone, and together with its own delivery
 		for i := range dumps {
 			p := w.create(func(n *store.NewPayment) {
 				if manual {
@@ -169,7 +169,16 @@ func TestAppliedTogetherLeavesTheSameRowsAsAlone(t *testing.T) {
 					o.Totals = &provider.Totals{Captured: 1000, Refunded: said.refunded}
 				}
 				e := event(fmt.Sprintf("evt-%d-%s", k, p.ID), o, w.Now().Add(time.Duration(said.later)*time.Minute))
-				row := w.receive(e)
+				d := delivery(e)
+				d.AtOnce = i == 2
+				r, err := w.ReceiveWebhook(ctx, d)
+				require.NoError(t, err)
+				row := r.EventIDs[0]
+				if d.AtOnce && w.count(`SELECT count(*) FROM webhook_events WHERE id = $1 AND state = 'applied'`, row) == 1 {
+					require.Zero(t, w.jobs.Asked(t, "webhook", row))
+					atOnce++
+					continue
+				}
 				parse := func(string) store.ParseEvents {
 					return func([]byte) ([]provider.Event, error) { return []provider.Event{e}, nil }
 				}
@@ -180,12 +189,15 @@ func TestAppliedTogetherLeavesTheSameRowsAsAlone(t *testing.T) {
 				}
 			}
 			dumps[i] = w.everything(p, a, id)
-			rows := w.count(`SELECT count(*) FROM webhook_events WHERE payment_id = $1 AND state = 'applied' AND applied_at IS NOT NULL AND tries = 1`, p.ID)
+			rows := w.count(`SELECT count(*) FROM webhook_events WHERE payment_id = $1 AND state = 'applied' AND applied_at IS NOT NULL AND tries = 1
+				AND verified_at IS NOT NULL AND occurred_at IS NOT NULL AND reference = payment_id::text`, p.ID)
 			require.Equal(t, len(story), rows)
 		}
 		require.Equal(t, dumps[1], dumps[0])
+		require.Equal(t, dumps[1], dumps[2])
 	})
 	require.Positive(t, together, "nothing was plain")
+	require.Positive(t, atOnce, "nothing was plain")
 }
 
 // One that cannot go with the others neither takes them down nor is lost.

@@ -20,7 +20,7 @@ func (s *Server) registerWebhooks() {
 }
 
 // receiveWebhook verifies a delivery over its exact bytes, stores it, and answers 2xx
-// only after the commit; a job applies it. 4xx is for signature and size only, and an
+// only after the commit. What is plain is applied with it, else a job does that. 4xx is for signature and size only, and an
 // error of ours is a 5xx, because then the provider delivers again.
 func (s *Server) receiveWebhook(c echo.Context) error {
 	adapter, known := s.cfg.Registry.Get(c.Param("provider"))
@@ -110,6 +110,9 @@ func readDelivery(a provider.Adapter, h http.Header, raw []byte, s *Server) stor
 		return d
 	}
 	d.Events = events
+	// What was fetched for a hint holds its event's key while it waits for the payment.
+	_, hints := provider.AsFetcher(a)
+	d.AtOnce = !hints
 	return d
 }
 
