@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -136,24 +137,40 @@ func (c *Caller) once(ctx context.Context, rt *http.Transport, call Call, limit 
 // again when a kept-alive connection is cut (six times with five idle connections),
 // and any POST on some HTTP/2 errors.
 func (c *Caller) request(ctx context.Context, call Call) (*http.Request, error) {
-	var body io.Reader
-	if call.Body != nil {
-		body = bytes.NewReader(call.Body)
-	}
-	req, err := http.NewRequestWithContext(ctx, call.Method, joinURL(c.base, call.Path, call.Query).String(), body)
+	req, err := http.NewRequestWithContext(ctx, call.Method, "/", nil)
 	if err != nil {
 		return nil, err
 	}
-	req.GetBody = nil
-	for k, vs := range call.Header {
+	req.URL = joinURL(c.base, call.Path, call.Query)
+	req.URL.Host = strings.TrimSuffix(req.URL.Host, ":")
+	req.Host = req.URL.Host
+	if len(call.Body) > 0 {
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(call.Body)), int64(len(call.Body))
+	}
+	req.Header, err = sendable(call.Header)
+	return req, err
+}
+
+// sendable checks headers and returns them under their canonical names: h itself, which
+// net/http only reads, if they have those already.
+func sendable(h http.Header) (http.Header, error) {
+	canonical := h != nil
+	for k, vs := range h {
 		for _, v := range vs {
 			if !headerSafe(v) {
 				return nil, &FieldError{Field: k, Reason: "not printable ASCII"}
 			}
 		}
-		req.Header[http.CanonicalHeaderKey(k)] = vs
+		canonical = canonical && k == http.CanonicalHeaderKey(k)
 	}
-	return req, nil
+	if canonical {
+		return h, nil
+	}
+	out := make(http.Header, len(h))
+	for k, vs := range h {
+		out[http.CanonicalHeaderKey(k)] = vs
+	}
+	return out, nil
 }
 
 // headerSafe reports whether v can stand in a header unchanged.
@@ -167,7 +184,13 @@ func headerSafe(v string) bool {
 }
 
 func (c *Caller) note(ex *Exchange, res *http.Response) {
-	h := func(name string) string { return cut(RedactText(string(c.hide([]byte(res.Header.Get(name))))), 500) }
+	h := func(name string) string {
+		v := res.Header.Get(name)
+		if v == "" {
+			return ""
+		}
+		return cut(RedactText(string(c.hide([]byte(v)))), 500)
+	}
 	ex.Status = res.StatusCode
 	ex.ContentType = h("Content-Type")
 	ex.Server = h("Server")

@@ -108,9 +108,16 @@ func connectError(err error, phase string) error {
 	return &ConnectError{Phase: phase, Err: err}
 }
 
-// joinURL appends a path and query to a base URL that may have a path of its own.
+// joinURL appends a path and query to a base URL that may have a path of its own. It is
+// what parsing its text would give.
 func joinURL(base *url.URL, path string, query url.Values) *url.URL {
 	u := base.JoinPath(path)
+	if u.Path != "" && u.Path[0] != '/' { // joined to a base without a path
+		u.Path = "/" + u.Path
+		if u.RawPath != "" {
+			u.RawPath = "/" + u.RawPath
+		}
+	}
 	u.RawQuery = query.Encode()
 	return u
 }

@@ -18,11 +18,9 @@ func (a *Adapter) Charge(ctx context.Context, key string, body []byte, want prov
 	if !validKey(key) {
 		return a.unsendable(errKey, want)
 	}
-	h := a.headers()
-	h.Set("Content-Type", "application/json")
-	// Also for a provider without keys: it does no harm there, and the provider may
+	// The key also for a provider without keys: it does no harm there, and the provider may
 	// learn to honour it.
-	h.Set("Idempotency-Key", key)
+	h := a.moneyHeaders(key)
 	ex := a.caller.Do(ctx, provider.Call{Method: http.MethodPost, Path: "payments", Header: h, Body: body})
 	ans := a.read(ex, key, body)
 	c := provider.Charged{Classification: provider.Classify(ex, ans, want), Exchange: ex, Object: ans.Object}

@@ -22,6 +22,7 @@ type Adapter struct {
 	settings provider.Settings
 	caller   *provider.Caller
 	now      func() time.Time
+	auth     []string // the value of every request's Authorization
 }
 
 var (
@@ -45,7 +46,7 @@ func New(s provider.Settings, o Options) (*Adapter, error) {
 	if now == nil {
 		now = time.Now
 	}
-	return &Adapter{settings: s, caller: c, now: now}, nil
+	return &Adapter{settings: s, caller: c, now: now, auth: []string{"Bearer " + s.APIKey}}, nil
 }
 
 // Build is New for a provider.Kinds map.
@@ -128,13 +129,25 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
+// Values of headers, shared by all requests: nobody writes to them.
+var (
+	asJSON    = []string{"application/json"}
+	userAgent = []string{"fusebox"}
+)
+
 // headers are sent with every request.
 func (a *Adapter) headers() http.Header {
-	return http.Header{
-		"Authorization": {"Bearer " + a.settings.APIKey},
-		"Accept":        {"application/json"},
-		"User-Agent":    {"fusebox"},
+	return http.Header{"Authorization": a.auth, "Accept": asJSON, "User-Agent": userAgent}
+}
+
+// moneyHeaders are sent with a money call; key may be empty.
+func (a *Adapter) moneyHeaders(key string) http.Header {
+	h := a.headers()
+	h["Content-Type"] = asJSON
+	if key != "" {
+		h["Idempotency-Key"] = []string{key}
 	}
+	return h
 }
 
 // validKey reports whether the contract allows the key.

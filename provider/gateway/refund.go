@@ -64,11 +64,7 @@ func (a *Adapter) Operate(ctx context.Context, c provider.OperationCall) provide
 	case (c.Key != "" || !a.settings.NoKeys) && !validKey(c.Key):
 		return a.unsendable(errKey, c.Want)
 	}
-	h := a.headers()
-	h.Set("Content-Type", "application/json")
-	if c.Key != "" {
-		h.Set("Idempotency-Key", c.Key)
-	}
+	h := a.moneyHeaders(c.Key)
 	path := "payments/" + url.PathEscape(c.ProviderPaymentID) + "/" + endpoints[c.Kind]
 	ex := a.caller.Do(ctx, provider.Call{Method: http.MethodPost, Path: path, Header: h, Body: c.Body})
 	read := a.readActed
