@@ -157,9 +157,11 @@ func (b *book) record(draft func() (entry, error)) (entry, uint64, error) {
 	if err != nil {
 		return entry{}, 0, err
 	}
-	line, err := json.Marshal(e)
-	if err != nil {
-		return entry{}, 0, err
+	var line []byte
+	if b.log.keeps() {
+		if line, err = json.Marshal(e); err != nil {
+			return entry{}, 0, err
+		}
 	}
 	b.apply(e)
 	return e, b.log.append(line), nil

@@ -189,7 +189,7 @@ func (d *dispatcher) work() {
 
 // deliver makes one try and settles what follows from it.
 func (d *dispatcher) deliver(x *delivery) {
-	if d.s.Faults().Outage != OutageNone { // the whole provider is down, its events too
+	if d.s.wrong().Outage != OutageNone { // the whole provider is down, its events too
 		d.again(x, downPause)
 		return
 	}

@@ -34,11 +34,17 @@ func mix(seed uint64, words ...string) uint64 {
 // 0 is the kind's own habit. A nil map means nobody chose: draw by rate.
 type picks map[Fault]int
 
-var pickPattern = regexp.MustCompile(`fault:([a-z0-9_*,]+)`)
+// pickWord begins a choice.
+const pickWord = "fault:"
+
+var pickPattern = regexp.MustCompile(pickWord + `([a-z0-9_*,]+)`)
 
 // picksOf reads the choice out of an order reference or an amount.
 func picksOf(orderRef string, amount int64) picks {
 	var p picks
+	if !strings.Contains(orderRef, pickWord) && amount < FaultAmount {
+		return nil // nearly always
+	}
 	for _, m := range pickPattern.FindAllStringSubmatch(orderRef, -1) {
 		if p == nil {
 			p = picks{}
@@ -80,6 +86,9 @@ func (f Faults) chargeFault(seed uint64, s subject, nth int) Fault {
 		}
 		return ""
 	}
+	if len(f.Rates) == 0 {
+		return ""
+	}
 	u := unit(seed, "charge", s.reference)
 	for _, in := range catalogue {
 		rate := f.Rates[in.Name]
@@ -104,5 +113,6 @@ func (f Faults) happens(seed uint64, name Fault, s subject, what string, nth int
 		n, ok := p[name]
 		return ok && (n == 0 || nth <= n)
 	}
-	return unit(seed, string(name), s.reference, what) < f.Rates[name]
+	rate := f.Rates[name]
+	return rate > 0 && unit(seed, string(name), s.reference, what) < rate
 }

@@ -104,6 +104,9 @@ func replayLines(r io.Reader, replay func(line []byte) error) (good int64, err e
 	}
 }
 
+// keeps reports whether lines are written anywhere.
+func (j *journal) keeps() bool { return j.file != nil }
+
 // append queues a line and returns its number for wait.
 func (j *journal) append(line []byte) uint64 {
 	j.mu.Lock()

@@ -179,7 +179,7 @@ func (s *Server) noStatus(w http.ResponseWriter) bool {
 
 // lookupFails counts a lookup and answers it with its fault, if it has one.
 func (s *Server) lookupFails(w http.ResponseWriter, about string, sub subject) bool {
-	f, nth := s.Faults(), s.tally.lookup(about)
+	f, nth := s.wrong(), s.tally.lookup(about)
 	happens := func(name Fault) bool {
 		hit := f.happens(s.opts.Seed, name, sub, about+" "+strconv.Itoa(nth), nth)
 		if hit {

@@ -31,6 +31,8 @@ type chargeRequest struct {
 	face  string // the API it came through
 	of    string // the charge to refund, capture or void; empty: a charge is asked for
 	act   string // actCapture or actVoid; empty: a refund, if of is set
+
+	decoded bool // from the whole body, without an error
 }
 
 func (r chargeRequest) subject() subject {
@@ -43,20 +45,18 @@ const maxAmount = 1_000_000_000_000
 // readCharge reads and checks a request. A non-nil errorBody says what is wrong
 // with it, under the returned HTTP status.
 func readCharge(contentType string, body []byte) (chargeRequest, int, *errorBody) {
-	var r chargeRequest
-	if kind, _, err := mime.ParseMediaType(contentType); err != nil || kind != "application/json" {
-		return r, http.StatusUnsupportedMediaType, invalid("", "Content-Type must be application/json.")
+	return checkCharge(contentType, body, chargeRequest{})
+}
+
+// checkCharge is readCharge for a body that r was decoded from, if it was.
+func checkCharge(contentType string, body []byte, r chargeRequest) (chargeRequest, int, *errorBody) {
+	if !isJSON(contentType) {
+		return chargeRequest{}, http.StatusUnsupportedMediaType, invalid("", "Content-Type must be application/json.")
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if err := dec.Decode(&r); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			return r, http.StatusUnprocessableEntity, invalid(wrong.Field, "has the wrong type.")
+	if !r.decoded {
+		if status, bad := decodeCharge(body, &r); bad != nil {
+			return r, status, bad
 		}
-		return r, http.StatusBadRequest, invalid("", "The body is not JSON.")
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return r, http.StatusBadRequest, invalid("", "The body goes on after the JSON.")
 	}
 	// ParseInt refuses fractions, exponents, strings and null; JSON refuses leading zeros and plus signs.
 	minor, err := strconv.ParseInt(string(r.Amount), 10, 64)
@@ -72,6 +72,31 @@ func readCharge(contentType string, body []byte) (chargeRequest, int, *errorBody
 	}
 	r.minor = minor
 	return r, 0, nil
+}
+
+func isJSON(contentType string) bool {
+	const want = "application/json"
+	if contentType == want {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(contentType)
+	return err == nil && kind == want
+}
+
+// decodeCharge reads a body that is one JSON object.
+func decodeCharge(body []byte, r *chargeRequest) (status int, bad *errorBody) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if err := dec.Decode(r); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return http.StatusUnprocessableEntity, invalid(wrong.Field, "has the wrong type.")
+		}
+		return http.StatusBadRequest, invalid("", "The body is not JSON.")
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return http.StatusBadRequest, invalid("", "The body goes on after the JSON.")
+	}
+	return 0, nil
 }
 
 // known reports whether code is an upper-case ISO 4217 currency.
@@ -99,11 +124,8 @@ func goodKey(key string) bool {
 
 // postPayment makes a charge, or replays what the key's first call was told.
 func (s *Server) postPayment(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil { // it was read before, see received
-		panic(err)
-	}
-	req, status, bad := readCharge(r.Header.Get("Content-Type"), body)
+	body, known := read(r)
+	req, status, bad := checkCharge(r.Header.Get("Content-Type"), body, known)
 	if bad != nil {
 		writeError(w, status, *bad)
 		return
@@ -162,7 +184,7 @@ type operation struct {
 // execute carries out a request that no stored answer covers, with the fault that
 // is drawn for it.
 func (s *Server) execute(w http.ResponseWriter, r *http.Request, req chargeRequest, op operation) {
-	f := s.Faults()
+	f := s.wrong()
 	fault := f.chargeFault(s.opts.Seed, req.subject(), s.tally.execution(req.Reference))
 	s.tally.fault(fault)
 	if deny := faceOf(req.face).refusal(fault); deny != nil {

@@ -62,12 +62,36 @@ func (s *Server) received(next http.Handler) http.Handler {
 			}
 			panic(http.ErrAbortHandler) // the sender broke off: nobody to answer
 		}
-		if req, ok := s.chargeOf(r, body); ok {
+		req, ok := s.chargeOf(r, body)
+		if ok {
 			s.count(r, req)
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body = &arrived{Reader: bytes.NewReader(body), body: body, req: req}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// arrived is a body that was read whole.
+type arrived struct {
+	*bytes.Reader
+	body []byte
+	req  chargeRequest // as it was counted
+}
+
+// Close implements io.Closer.
+func (*arrived) Close() error { return nil }
+
+// read returns a body that was read before, see received, and the charge decoded from it, if
+// one was.
+func read(r *http.Request) ([]byte, chargeRequest) {
+	if a, ok := r.Body.(*arrived); ok && a.req.decoded {
+		return a.body, a.req
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(err)
+	}
+	return body, chargeRequest{}
 }
 
 // readBody reads to the end under a limit of size and time.
@@ -90,7 +114,7 @@ func (s *Server) chargeOf(r *http.Request, body []byte) (chargeRequest, bool) {
 	case r.Method != http.MethodPost:
 		return req, false
 	case r.URL.Path == "/payments":
-		_ = json.Unmarshal(body, &req) // what cannot be read is refused by the handler
+		req.decoded = json.Unmarshal(body, &req) == nil // what cannot be read is refused by the handler
 		return req, true
 	case r.URL.Path == intentsPath:
 		req, _ = readIntent(body)
@@ -125,7 +149,7 @@ func (s *Server) count(r *http.Request, req chargeRequest) {
 // outages answers, or does not, for a provider that is down.
 func (s *Server) outages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f := s.Faults()
+		f := s.wrong()
 		switch f.Outage {
 		case OutageBlackHole:
 			s.silence(r.Context(), f.Timing.Silent)

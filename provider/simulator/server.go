@@ -179,6 +179,13 @@ func (s *Server) Faults() Faults {
 	return s.faults.Clone()
 }
 
+// wrong is Faults for those who only read it: the rates are never changed in place.
+func (s *Server) wrong() Faults {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults
+}
+
 // SetFaults replaces all faults, the outage included, which then lasts until the
 // next change.
 func (s *Server) SetFaults(f Faults) error {

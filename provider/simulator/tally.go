@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"maps"
+	"strings"
 	"sync"
 )
 
@@ -28,7 +29,7 @@ type tally struct {
 	mu       sync.Mutex
 	stats    Stats
 	executed map[string]int    // executing requests per reference
-	orderRef map[string]string // order reference by reference and by key
+	orderRef map[string]string // order reference by reference and by key, see sentWith
 	asked    map[string]int    // lookups per subject
 }
 
@@ -54,15 +55,26 @@ func (t *tally) post(key string, r chargeRequest) {
 	t.stats.Posts++
 	if key != "" {
 		t.stats.ByKey[key]++
-		t.orderRef["key "+key] = r.OrderRef
+		t.sentWith("key ", key, r.OrderRef)
 	}
 	if r.Reference != "" {
 		t.stats.ByReference[r.Reference]++
-		t.orderRef["reference "+r.Reference] = r.OrderRef
+		t.sentWith("reference ", r.Reference, r.OrderRef)
 	}
 }
 
-// orderOf returns the order reference last sent with "reference R" or "key K".
+// sentWith keeps the order reference last sent with a reference or key, if it chooses faults:
+// others are not asked for. The caller holds mu.
+func (t *tally) sentWith(kind, who, orderRef string) {
+	if picks := strings.Contains(orderRef, pickWord); picks {
+		t.orderRef[kind+who] = orderRef
+	} else if len(t.orderRef) > 0 {
+		delete(t.orderRef, kind+who)
+	}
+}
+
+// orderOf returns the order reference last sent with "reference R" or "key K", if it chooses
+// faults.
 func (t *tally) orderOf(who string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
