@@ -48,6 +48,7 @@ type charge struct {
 	lane    *lane
 	job     *river.Job[chargeArgs]
 	payment store.Payment
+	seen    store.Seen // the payment as load read it
 	history history
 	body    []byte // request bytes of a first attempt; nil: repeat the stored ones
 	replay  bool   // an unknown payment's key and bytes go out again, see replay.go
@@ -96,7 +97,7 @@ func (c *charge) load(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("jobs: charge: %w", err)
 	}
-	c.payment, c.history = found.Payment, historyOf(found)
+	c.payment, c.seen, c.history = found.Payment, found.Seen(), historyOf(found)
 	want := store.Pending
 	if c.job.Args.Recharge {
 		want = store.Unknown
@@ -150,7 +151,7 @@ func (c *charge) begin(ctx context.Context) (store.Attempt, error) {
 	a, p, err := c.r.cfg.Store.BeginAttempt(ctx, store.BeginParams{
 		PaymentID: c.payment.ID, Body: c.body, KeyLife: c.lane.keyLife(),
 		Deadline: attemptOwned(c.lane.settings), Worker: c.r.cfg.Worker, Recharge: c.job.Args.Recharge, Replay: c.replay,
-		AskAfter: c.lane.canAskAbout(c.payment),
+		AskAfter: c.lane.canAskAbout(c.payment), Seen: c.seen,
 	})
 	if err != nil {
 		return store.Attempt{}, err
@@ -265,7 +266,7 @@ func (c *charge) write(ctx context.Context, tx pgx.Tx, a store.Attempt, charged 
 // finished is an attempt's outcome for the books.
 func (c *charge) finished(a store.Attempt, charged provider.Charged, p plan) store.FinishParams {
 	return store.FinishParams{
-		AttemptID: a.ID, Charged: withoutOwnAlerts(charged), RetryAt: p.retryAt, ReconcileAt: p.reconcileAt,
+		AttemptID: a.ID, Seen: c.seen, Charged: withoutOwnAlerts(charged), RetryAt: p.retryAt, ReconcileAt: p.reconcileAt,
 		NoStatusAPI: !c.lane.asks() && !c.lane.canReplay(),
 	}
 }

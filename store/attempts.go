@@ -34,6 +34,7 @@ type BeginParams struct {
 	Worker    string
 	Recharge  bool // allowed from unknown, after counted absences, while the key lives
 	Replay    bool // allowed from unknown, without any absence, see Store.Replay
+	Seen      Seen // the payment as the caller read it; zero: it did not
 	AskAfter  bool // past the key's life there is still something to ask
 }
 

@@ -36,13 +36,15 @@ func exactly(q *pgx.QueuedQuery, n int, what string) {
 // whose provider is not paused. Everything else has to be looked at alone.
 func (s *Store) beginTogether(ctx context.Context, list []BeginParams) (out []begunAttempt, did []bool, err error) {
 	out, did = make([]begunAttempt, len(list)), make([]bool, len(list))
-	ids := make([]uuid.UUID, len(list))
+	seen := make([]Seen, len(list))
 	for i, p := range list {
-		ids[i] = p.PaymentID
+		if seen[i] = p.Seen; p.Seen.row == 0 {
+			seen[i].Payment.ID = p.PaymentID
+		}
 	}
 	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		clear(did)
-		free, err := firstAttempts(ctx, tx, ids)
+		free, err := firstAttempts(ctx, tx, seen)
 		if err != nil {
 			return err
 		}
@@ -87,15 +89,19 @@ func (s *Store) beginTogether(ctx context.Context, list []BeginParams) (out []be
 
 // firstAttempts locks the payments that nobody holds and returns those of them without
 // an attempt, at providers whose charges are not paused.
-func firstAttempts(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (map[uuid.UUID]Payment, error) {
+func firstAttempts(ctx context.Context, tx pgx.Tx, seen []Seen) (map[uuid.UUID]Payment, error) {
 	var b pgx.Batch
 	settings(&b)
-	free := queueLocks(&b, ids)
+	ids, locked := queueSeenLocks(&b, seen)
 	tried, paused := map[uuid.UUID]bool{}, map[string]bool{}
 	b.Queue(`SELECT DISTINCT payment_id FROM attempts WHERE payment_id = ANY($1)`, ids).Query(intoSet(tried))
 	b.Queue(`SELECT provider FROM provider_state WHERE charges_paused`).Query(intoSet(paused))
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return nil, wrap(err, "lock payments to charge")
+	}
+	free, err := readLocked(ctx, tx, seen, locked)
+	if err != nil {
+		return nil, err
 	}
 	for id, p := range free {
 		if tried[id] || paused[p.Provider] {
@@ -117,6 +123,50 @@ func queueLocks(b *pgx.Batch, ids []uuid.UUID) map[uuid.UUID]Payment {
 		return err
 	})
 	return locked
+}
+
+// queueSeenLocks is queueLocks for payments that were read before; the map of the versions of their rows is filled when the batch has run.
+func queueSeenLocks(b *pgx.Batch, seen []Seen) (ids []uuid.UUID, locked map[uuid.UUID]uint32) {
+	ids, locked = make([]uuid.UUID, len(seen)), make(map[uuid.UUID]uint32, len(seen))
+	for i, s := range seen {
+		ids[i] = s.Payment.ID
+	}
+	b.Queue(`SELECT id, xmin FROM payments WHERE id = ANY($1) ORDER BY id FOR UPDATE SKIP LOCKED`, ids).Query(func(rows pgx.Rows) error {
+		var id uuid.UUID
+		var row uint32
+		_, err := pgx.ForEachRow(rows, []any{&id, &row}, func() error { locked[id] = row; return nil })
+		return err
+	})
+	return ids, locked
+}
+
+// readLocked returns the payments that are locked as they are now. Those that were seen in
+// this version are known; the others are read.
+func readLocked(ctx context.Context, tx pgx.Tx, seen []Seen, locked map[uuid.UUID]uint32) (map[uuid.UUID]Payment, error) {
+	now := make(map[uuid.UUID]Payment, len(locked))
+	for _, s := range seen {
+		if row, ok := locked[s.Payment.ID]; ok && s.row != 0 && s.row == row {
+			now[s.Payment.ID] = s.Payment
+		}
+	}
+	var changed []uuid.UUID
+	for id := range locked {
+		if _, ok := now[id]; !ok {
+			changed = append(changed, id)
+		}
+	}
+	if len(changed) == 0 {
+		return now, nil
+	}
+	rows, err := tx.Query(ctx, `SELECT `+paymentColumns+` FROM payments WHERE id = ANY($1)`, changed)
+	if err != nil {
+		return nil, wrap(err, "read locked payments")
+	}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Payment, error) { return scanPayment(r) })
+	for _, p := range list {
+		now[p.ID] = p
+	}
+	return now, wrap(err, "read locked payments")
 }
 
 // intoSet collects a column of values.

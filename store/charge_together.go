@@ -16,7 +16,19 @@ type Chargeable struct {
 	Key      string // operation key; empty before the first attempt
 	// First and Last are when attempts were marked as maybe sent; zero before the first.
 	First, Last time.Time
+
+	row uint32 // see Seen
 }
+
+// Seen is a payment as it was read. A transaction that finds its row to be the same version
+// still need not read it again.
+type Seen struct {
+	Payment Payment
+	row     uint32 // xmin: the transaction that wrote this version of the row; 0: not known
+}
+
+// Seen returns the payment as it was read.
+func (c Chargeable) Seen() Seen { return Seen{c.Payment, c.row} }
 
 // Chargeable reads a payment for its charge job, together with what other jobs ask for
 // at the time. ErrNotFound.
@@ -38,12 +50,16 @@ func (s *Store) readTogether(ctx context.Context, ids []uuid.UUID) (out []Charge
 	at := make(map[uuid.UUID]Chargeable, len(ids))
 	var b pgx.Batch
 	settings(&b)
-	b.Queue(`SELECT `+paymentColumns+` FROM payments WHERE id = ANY($1)`, ids).Query(func(rows pgx.Rows) error {
-		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Payment, error) { return scanPayment(r) })
-		for _, p := range list {
-			at[p.ID] = Chargeable{Payment: p}
+	b.Queue(`SELECT `+paymentColumns+`, xmin FROM payments WHERE id = ANY($1)`, ids).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var c Chargeable
+			var err error
+			if c.Payment, err = scanPayment(withMore{rows, []any{&c.row}}); err != nil {
+				return err
+			}
+			at[c.ID] = c
 		}
-		return err
+		return rows.Err()
 	})
 	// Not by an index on the operation, which all attempts have in common. The batch is one
 	// transaction, so that its settings hold here too.
@@ -53,7 +69,7 @@ func (s *Store) readTogether(ctx context.Context, ids []uuid.UUID) (out []Charge
 		var c Chargeable
 		_, err := pgx.ForEachRow(rows, []any{&id, &c.Attempts, &c.NotSent, &c.Key, &c.First, &c.Last}, func() error {
 			if p, ok := at[id]; ok {
-				c.Payment = p.Payment
+				c.Payment, c.row = p.Payment, p.row
 				at[id] = c
 			}
 			return nil

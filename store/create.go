@@ -1,10 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -50,6 +53,7 @@ func newCreating(n NewPayment, by Actor) (c creating, err error) {
 	if c.Metadata == nil {
 		c.Metadata = map[string]string{}
 	}
+	c.Capture = cmp.Or(c.Capture, CaptureAutomatic) // after the hash, which tells them apart
 	c.id, err = uuid.NewV7()
 	return c, err
 }
@@ -77,7 +81,7 @@ func (s *Store) create(ctx context.Context, tx pgx.Tx, c creating) (Created, err
 	if err := checkWallet(ctx, tx, p); err != nil {
 		return Created{}, err
 	}
-	return Created{Payment: p}, s.begun(ctx, tx, made, []creating{c})
+	return Created{Payment: p}, s.begun(ctx, tx, made)
 }
 
 // createTogether makes those payments that nothing is in the way of: the first of each
@@ -113,7 +117,7 @@ func (s *Store) createTogether(ctx context.Context, list []creating) (out []Paym
 		for _, p := range made {
 			out[at[p.ID]], did[at[p.ID]] = p, true
 		}
-		return s.begun(ctx, tx, made, first)
+		return s.begun(ctx, tx, made)
 	})
 	return out, did, err
 }
@@ -136,7 +140,8 @@ func lockOrders(ctx context.Context, tx pgx.Tx, list []creating) (map[string]boo
 	return free, wrap(tx.SendBatch(ctx, &b).Close(), "lock orders")
 }
 
-// insertPayments returns the rows it made; the key of one that is missing is known.
+// insertPayments makes payments and their first event. It returns those it made; the key
+// of one that is missing is known.
 // Never SELECT first: two at once would both find nothing. ON CONFLICT waits for the
 // other one's commit, in the order of the keys, so that no two wait for each other.
 // plain leaves out what create would refuse.
@@ -150,6 +155,7 @@ func (s *Store) insertPayments(ctx context.Context, tx pgx.Tx, list []creating, 
 		metadata                                              []map[string]string
 		wallet                                                []uuid.NullUUID
 		concurrent                                            []bool
+		actor                                                 []string
 	}
 	for _, n := range list {
 		c.id, c.hash, c.amount = append(c.id, n.id), append(c.hash, n.hash), append(c.amount, n.Amount)
@@ -157,48 +163,63 @@ func (s *Store) insertPayments(ctx context.Context, tx pgx.Tx, list []creating, 
 		c.order, c.provider, c.currency = append(c.order, n.OrderRef), append(c.provider, n.Provider), append(c.currency, n.Currency)
 		c.text, c.name, c.email = append(c.text, n.Description), append(c.name, n.CustomerName), append(c.email, n.CustomerEmail)
 		c.metadata, c.wallet = append(c.metadata, n.Metadata), append(c.wallet, nullUUID(n.WalletID))
-		c.capture, c.concurrent = append(c.capture, n.Capture), append(c.concurrent, n.AllowConcurrent)
+		c.capture, c.concurrent, c.actor = append(c.capture, n.Capture), append(c.concurrent, n.AllowConcurrent), append(c.actor, n.by.String())
 	}
+	now := s.Now()
 	rows, err := tx.Query(ctx, `
-		INSERT INTO payments (id, client_id, idempotency_key, request_hash, order_ref, provider, amount, currency,
-			description, customer_name, customer_email, metadata, wallet_id, status, next_check_at, next_check_why,
-			created_at, updated_at, capture)
-		SELECT c.id, c.client, c.key, c.hash, c.order_ref, c.provider, c.amount, c.currency,
-			c.description, c.name, c.email, c.metadata, c.wallet, 'pending', $16, $17,
-			$16, $16, coalesce(nullif(c.capture, ''), 'automatic')
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::bigint[], $8::text[],
-			$9::text[], $10::text[], $11::text[], $12::jsonb[], $13::uuid[], $14::text[], $15::boolean[])
-			AS c (id, client, key, hash, order_ref, provider, amount, currency, description, name, email, metadata, wallet, capture, concurrent)
-		WHERE NOT $18 OR
-			(c.concurrent OR (SELECT o.id FROM payments o WHERE `+sameOrder("c.order_ref")+` AND `+movingPayment+` LIMIT 1) IS NULL)
-			AND (c.wallet IS NULL OR (SELECT w.currency FROM wallets w WHERE w.id = c.wallet) = c.currency)
-		ORDER BY c.client, c.key
-		ON CONFLICT ON CONSTRAINT payments_idempotency DO NOTHING
-		RETURNING `+paymentColumns,
+		WITH c AS (
+			SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::bigint[], $8::text[],
+				$9::text[], $10::text[], $11::text[], $12::jsonb[], $13::uuid[], $14::text[], $15::boolean[], $16::text[])
+				AS c (id, client, key, hash, order_ref, provider, amount, currency, description, name, email, metadata, wallet, capture, concurrent, actor)
+		), made AS (
+			INSERT INTO payments (id, client_id, idempotency_key, request_hash, order_ref, provider, amount, currency,
+				description, customer_name, customer_email, metadata, wallet_id, status, next_check_at, next_check_why,
+				created_at, updated_at, capture)
+			SELECT c.id, c.client, c.key, c.hash, c.order_ref, c.provider, c.amount, c.currency,
+				c.description, c.name, c.email, c.metadata, c.wallet, 'pending', $17, $18, $17, $17, c.capture
+			FROM c
+			WHERE NOT $19 OR
+				(c.concurrent OR (SELECT o.id FROM payments o WHERE `+sameOrder("c.order_ref")+` AND `+movingPayment+` LIMIT 1) IS NULL)
+				AND (c.wallet IS NULL OR (SELECT w.currency FROM wallets w WHERE w.id = c.wallet) = c.currency)
+			ORDER BY c.client, c.key
+			ON CONFLICT ON CONSTRAINT payments_idempotency DO NOTHING
+			RETURNING id
+		), told AS (
+			INSERT INTO payment_events (payment_id, at, kind, source, actor, to_status)
+			SELECT made.id, $17, 'created', 'api', c.actor, 'pending' FROM made JOIN c USING (id)
+		)
+		SELECT id FROM made`,
 		c.id, c.client, c.key, c.hash, c.order, c.provider, c.amount, c.currency, c.text, c.name, c.email, c.metadata, c.wallet,
-		c.capture, c.concurrent, s.Now(), whyCharge, plain)
+		c.capture, c.concurrent, c.actor, now, whyCharge, plain)
 	if err != nil {
 		return nil, wrap(err, "insert payments")
 	}
-	made, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Payment, error) { return scanPayment(r) })
-	return made, wrap(err, "insert payments")
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, wrap(err, "insert payments")
+	}
+	made := make([]Payment, 0, len(ids))
+	for _, n := range list {
+		if slices.Contains(ids, n.id) {
+			made = append(made, n.payment(now))
+		}
+	}
+	return made, nil
 }
 
-// begun writes what belongs to new payments: their first event and their charge job.
-func (s *Store) begun(ctx context.Context, tx pgx.Tx, made []Payment, list []creating) error {
-	actors := make(map[uuid.UUID]Actor, len(list))
-	for _, c := range list {
-		actors[c.id] = c.by
-	}
-	events, work := make([]TimelineEvent, len(made)), make([]ChargeJob, len(made))
+// payment is the row of a payment that was just made.
+func (c creating) payment(at time.Time) Payment {
+	return Payment{ID: c.id, ClientID: c.ClientID, IdempotencyKey: c.IdempotencyKey, OrderRef: c.OrderRef, Provider: c.Provider,
+		Amount: c.Amount, Currency: c.Currency, Description: c.Description, CustomerName: c.CustomerName, CustomerEmail: c.CustomerEmail,
+		Metadata: c.Metadata, WalletID: c.WalletID, Status: Pending, NeedsReview: []string{}, NextCheckAt: &at, NextCheckWhy: whyCharge,
+		Version: 1, CreatedAt: at, UpdatedAt: at, Capture: c.Capture}
+}
+
+// begun has new payments charged.
+func (s *Store) begun(ctx context.Context, tx pgx.Tx, made []Payment) error {
+	work := make([]ChargeJob, len(made))
 	for i, p := range made {
-		events[i] = TimelineEvent{PaymentID: p.ID, At: p.CreatedAt, Kind: "created", Source: "api", Actor: actors[p.ID].String(), ToStatus: Pending}
 		work[i] = ChargeJob{PaymentID: p.ID, Provider: p.Provider}
-	}
-	var b pgx.Batch
-	queueEvents(&b, events)
-	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
-		return wrap(err, "record created")
 	}
 	if err := Notify(ctx, tx, TopicPayments); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 // FinishParams of FinishAttempt.
 type FinishParams struct {
 	AttemptID   uuid.UUID
+	Seen        Seen // the payment as the caller read it before; zero: it did not
 	Charged     provider.Charged
 	RetryAt     time.Time // when the job will come back while not executed (retry, snooze); shown to people
 	ReconcileAt time.Time // when to look up an unknown or processing payment

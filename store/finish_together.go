@@ -94,15 +94,18 @@ type known struct {
 // constraint, which sends the whole batch away.
 func knownOf(ctx context.Context, tx pgx.Tx, list []finishing) (known, error) {
 	k := known{open: map[uuid.UUID]bool{}, touched: map[uuid.UUID]bool{}, objects: map[[2]string]bool{}}
-	ids, attempts, references := make([]uuid.UUID, len(list)), make([]uuid.UUID, len(list)), make([]string, len(list))
+	seen, attempts, references := make([]Seen, len(list)), make([]uuid.UUID, len(list)), make([]string, len(list))
 	providers, objects := make([]string, len(list)), make([]string, len(list))
 	for i, f := range list {
-		ids[i], attempts[i], references[i] = f.payment, f.AttemptID, f.payment.String()
+		if seen[i] = f.Seen; f.Seen.row == 0 {
+			seen[i].Payment.ID = f.payment
+		}
+		attempts[i], references[i] = f.AttemptID, f.payment.String()
 		providers[i], objects[i] = f.call.Provider, ident(f.Charged.Object.ID)
 	}
 	var b pgx.Batch
 	settings(&b)
-	k.free = queueLocks(&b, ids)
+	ids, locked := queueSeenLocks(&b, seen)
 	b.Queue(`SELECT id FROM attempts WHERE id = ANY($1) AND (outcome IS NULL OR error_class = $2)`, attempts, noOutcome).Query(intoSet(k.open))
 	b.Queue(`SELECT payment_id FROM provider_objects WHERE payment_id = ANY($1)
 		UNION SELECT payment_id FROM operations WHERE payment_id = ANY($1)`, ids).Query(intoSet(k.touched))
@@ -117,7 +120,12 @@ func knownOf(ctx context.Context, tx pgx.Tx, list []finishing) (known, error) {
 	b.Queue(`SELECT v.provider, v.id FROM webhook_events w JOIN unnest($1::text[], $2::text[], $3::text[]) AS v (provider, id, reference)
 			ON w.provider = v.provider AND (w.reference = v.reference OR w.provider_object_id = v.id OR w.charge_id = v.id)
 		WHERE w.state = 'unmatched' AND w.provider = ANY($1)`, providers, objects, references).Query(pair)
-	return k, wrap(tx.SendBatch(ctx, &b).Close(), "lock payments to settle")
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return k, wrap(err, "lock payments to settle")
+	}
+	var err error
+	k.free, err = readLocked(ctx, tx, seen, locked)
+	return k, err
 }
 
 // firstObject is the first observation of a payment's first object.

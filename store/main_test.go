@@ -28,6 +28,7 @@ type world struct {
 	db    *storetest.DB
 	jobs  *storetest.Jobs
 	clock *clock
+	seen  sync.Map // payment id: store.Seen, as its job read it before the attempt
 }
 
 // clock is moved by the test.
@@ -81,6 +82,7 @@ func (w *world) create(change ...func(*store.NewPayment)) store.Payment {
 	}
 	c, err := w.CreatePayment(ctx, n, apiClient)
 	require.NoError(w.t, err)
+	require.Equal(w.t, c.Payment, w.get(c.Payment.ID), "what is answered is what is stored")
 	return c.Payment
 }
 
@@ -97,7 +99,12 @@ func (w *world) tx(fn func(tx pgx.Tx) error) error {
 
 func (w *world) begin(id uuid.UUID) store.Attempt {
 	w.t.Helper()
-	a, _, err := w.BeginAttempt(ctx, begin(id))
+	b := begin(id)
+	c, err := w.Chargeable(ctx, id)
+	require.NoError(w.t, err)
+	b.Seen = c.Seen()
+	w.seen.Store(id, b.Seen)
+	a, _, err := w.BeginAttempt(ctx, b)
 	require.NoError(w.t, err)
 	return a
 }
@@ -110,6 +117,9 @@ func begin(id uuid.UUID) store.BeginParams {
 func (w *world) finish(a store.Attempt, c provider.Charged) store.Payment {
 	w.t.Helper()
 	f := store.FinishParams{AttemptID: a.ID, Charged: c, RetryAt: w.Now().Add(10 * time.Second), ReconcileAt: w.Now().Add(time.Minute)}
+	if seen, ok := w.seen.Load(a.PaymentID); ok {
+		f.Seen = seen.(store.Seen)
+	}
 	p := w.get(a.PaymentID)
 	if w.FinishTogether(ctx, p.ID, f, callOf(p, c)) { // as the charge job does
 		return w.get(p.ID)
