@@ -133,14 +133,18 @@ type stories struct {
 // batch has run.
 func queueStories(b *pgx.Batch, ids []uuid.UUID) stories {
 	st := stories{payments: queueLocks(b, ids), objects: map[uuid.UUID]knownObject{}, troubled: map[uuid.UUID]bool{}, several: map[uuid.UUID]bool{}}
-	b.Queue(`SELECT payment_id FROM operations WHERE payment_id = ANY($1) UNION SELECT payment_id FROM disputes WHERE payment_id = ANY($1)`, ids).Query(intoSet(st.troubled))
-	b.Queue(`SELECT `+objectColumns+`, refunded_total, refunded_total_at FROM provider_objects WHERE payment_id = ANY($1)`, ids).Query(func(rows pgx.Rows) error {
+	// Scalar subqueries are never planned as hashes of the whole table.
+	b.Queue(`SELECT `+objectColumns+`, refunded_total, refunded_total_at, coalesce(
+			(SELECT true FROM operations x WHERE x.payment_id = o.payment_id LIMIT 1), (SELECT true FROM disputes x WHERE x.payment_id = o.payment_id LIMIT 1), false)
+		FROM provider_objects o WHERE payment_id = ANY($1)`, ids).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var k knownObject
+			var troubled bool
 			var err error
-			if k.object, err = scanObject(withMore{rows, []any{&k.total, &k.totalAt}}); err != nil {
+			if k.object, err = scanObject(withMore{rows, []any{&k.total, &k.totalAt, &troubled}}); err != nil {
 				return err
 			}
+			st.troubled[*k.paymentID] = troubled
 			_, twice := st.objects[*k.paymentID]
 			st.several[*k.paymentID] = st.several[*k.paymentID] || twice
 			st.objects[*k.paymentID] = k

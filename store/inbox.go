@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"fusebox/provider"
 )
@@ -153,7 +154,7 @@ type inboxRow struct {
 	state   string
 	reason  string
 	facts   string
-	payment *uuid.UUID // that it is applied to
+	payment uuid.UUID // that it is applied to, or zero
 }
 
 func (s *Store) insertInbox(ctx context.Context, tx pgx.Tx, d Delivery, r inboxRow) (id int64, err error) {
@@ -177,9 +178,9 @@ func queueInbox(b *pgx.Batch, list []Delivery, rows []inboxRow, now time.Time) m
 	var c struct {
 		id                                                                                             []int64
 		provider, key, kind, reference, object, headers, verdict, secret, state, reason, facts, charge []string
-		raw                                                                                            [][]byte
-		occurred                                                                                       []*time.Time
-		payment                                                                                        []*uuid.UUID
+		raw                                                                                            pgtype.FlatArray[[]byte]
+		occurred                                                                                       []time.Time
+		payment                                                                                        [][16]byte
 	}
 	for i, d := range list {
 		r := rows[i]
@@ -189,7 +190,7 @@ func queueInbox(b *pgx.Batch, list []Delivery, rows []inboxRow, now time.Time) m
 		c.verdict, c.secret = append(c.verdict, d.Verification.Verdict), append(c.secret, d.Verification.SecretLabel)
 		c.state, c.reason, c.facts = append(c.state, r.state), append(c.reason, r.reason), append(c.facts, r.facts)
 		c.charge, c.payment = append(c.charge, ident(r.event.Object.Child.ChargeID)), append(c.payment, r.payment)
-		c.occurred = append(c.occurred, orNull(r.event.OccurredAt.UTC()))
+		c.occurred = append(c.occurred, r.event.OccurredAt.UTC())
 	}
 	made := make(map[eventName]int64, len(list))
 	b.Queue(`
@@ -197,15 +198,15 @@ func queueInbox(b *pgx.Batch, list []Delivery, rows []inboxRow, now time.Time) m
 			state, state_reason, occurred_at, received_at, verified_at, last_delivery_at, object_facts, charge_id, payment_id, applied_at, tries)
 		OVERRIDING SYSTEM VALUE
 		SELECT coalesce(nullif(v.id, 0), nextval('webhook_events_id_seq')), v.provider, nullif(v.key, ''), v.kind, v.reference, v.object, v.raw,
-			v.headers::jsonb, v.verdict, v.secret, v.state, v.reason, v.occurred, $16::timestamptz, CASE v.verdict WHEN $17::text THEN $16::timestamptz END, $16::timestamptz, v.facts, v.charge,
-			v.payment, CASE v.state WHEN $18::text THEN $16::timestamptz END, CASE v.state WHEN $18::text THEN 1 ELSE 0 END
+			v.headers::jsonb, v.verdict, v.secret, v.state, v.reason, nullif(v.occurred, $20), $16::timestamptz, CASE v.verdict WHEN $17::text THEN $16::timestamptz END, $16::timestamptz, v.facts, v.charge,
+			nullif(v.payment, '00000000-0000-0000-0000-000000000000'), CASE v.state WHEN $18::text THEN $16::timestamptz END, CASE v.state WHEN $18::text THEN 1 ELSE 0 END
 		FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::text[], $9::text[],
 			$10::text[], $11::text[], $12::text[], $13::timestamptz[], $14::text[], $15::text[], $19::uuid[])
 			AS v (id, provider, key, kind, reference, object, raw, headers, verdict, secret, state, reason, occurred, facts, charge, payment)
 		ORDER BY v.provider, v.key
 		ON CONFLICT ON CONSTRAINT webhook_events_key DO NOTHING RETURNING id, provider, coalesce(event_key, '')`,
 		c.id, c.provider, c.key, c.kind, c.reference, c.object, c.raw, c.headers, c.verdict, c.secret, c.state, c.reason, c.occurred, c.facts,
-		c.charge, now, provider.SignatureValid, inboxApplied, c.payment).Query(func(found pgx.Rows) error {
+		c.charge, now, provider.SignatureValid, inboxApplied, c.payment, time.Time{}).Query(func(found pgx.Rows) error {
 		var id int64
 		var name eventName
 		_, err := pgx.ForEachRow(found, []any{&id, &name[0], &name[1]}, func() error { made[name] = id; return nil })
@@ -320,15 +321,37 @@ var secretHeaders = []string{"Authorization", "Proxy-Authorization", "Cookie", "
 
 // storedHeaders is the JSON object of the headers that are kept.
 func storedHeaders(h http.Header) string {
-	out := make(map[string]any, len(h))
+	out := make([]byte, 0, 512)
 	for name, values := range h {
-		if !slices.Contains(secretHeaders, http.CanonicalHeaderKey(name)) {
-			out[clean(name)] = cleanValue(values)
+		if slices.Contains(secretHeaders, http.CanonicalHeaderKey(name)) {
+			continue
 		}
+		out = append(appendJSON(append(out, ','), clean(name)), ':', '[')
+		for i, v := range values {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = appendJSON(out, clean(v))
+		}
+		out = append(out, ']')
 	}
-	raw, err := json.Marshal(out)
-	if err != nil { // strings always can be
+	if len(out) == 0 {
 		return "{}"
 	}
-	return string(raw)
+	out[0] = '{'
+	return string(append(out, '}'))
+}
+
+// appendJSON appends a JSON string.
+func appendJSON(out []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			raw, err := json.Marshal(s)
+			if err != nil { // a string always can be one
+				raw = []byte(`""`)
+			}
+			return append(out, raw...)
+		}
+	}
+	return append(append(append(out, '"'), s...), '"')
 }

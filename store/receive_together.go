@@ -143,30 +143,28 @@ func (r *receiving) judge(ctx context.Context, tx pgx.Tx, rows []inboxRow, now t
 	}
 	var b pgx.Batch
 	settings(&b)
-	var ids []int64
-	b.Queue(`SELECT nextval('webhook_events_id_seq') FROM generate_series(1, $1::int)`, len(events)).Query(func(found pgx.Rows) (err error) {
-		ids, err = pgx.CollectRows(found, pgx.RowTo[int64])
-		return err
-	})
 	known := map[eventName]bool{}
 	// A join could be planned, while the table is small, as one that reads all of it.
-	b.Queue(`SELECT v.provider, v.key FROM unnest($1::text[], $2::text[]) AS v (provider, key)
-		WHERE (SELECT true FROM webhook_events w WHERE w.provider = v.provider AND w.event_key = v.key)`, providers, keys).Query(func(found pgx.Rows) error {
-		var name eventName
-		_, err := pgx.ForEachRow(found, []any{&name[0], &name[1]}, func() error { known[name] = true; return nil })
+	b.Queue(`SELECT nextval('webhook_events_id_seq'), coalesce((SELECT true FROM webhook_events w WHERE w.provider = v.provider AND w.event_key = v.key), false)
+		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS v (provider, key, i) ORDER BY i`, providers, keys).Query(func(found pgx.Rows) error {
+		var id int64
+		var old bool
+		i := 0
+		_, err := pgx.ForEachRow(found, []any{&id, &old}, func() error {
+			events[i].id, known[eventName{providers[i], keys[i]}] = id, old
+			i++
+			return nil
+		})
 		return err
 	})
 	st := queueStories(&b, payments)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return judged{}, wrap(err, "lock payments of events")
 	}
-	for i := range events {
-		events[i].id = ids[i]
-	}
 	j := r.s.judgePlain(st, slices.DeleteFunc(events, func(e told) bool { return known[eventName{e.provider, e.key}] }))
 	for _, e := range j.events {
 		row := &rows[e.at]
-		row.id, row.state, row.payment = e.id, inboxApplied, &e.payment
+		row.id, row.state, row.payment = e.id, inboxApplied, e.payment
 	}
 	return j, nil
 }
