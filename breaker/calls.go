@@ -91,7 +91,8 @@ type lineUp struct {
 	mu      sync.Mutex
 	waiting []*operation
 	flying  bool
-	due     bool // a posted operation departs soon
+	due     bool      // a posted operation departs soon
+	first   time.Time // when the longest-waiting posted operation came
 }
 
 // perform carries out one operation: at once when no trip of this circuit is under way,
@@ -114,7 +115,7 @@ func (r *Redis) perform(ctx context.Context, e *shared, o *operation) error {
 	// A crowd comes in a burst: let it board. Alone, this costs next to nothing.
 	runtime.Gosched()
 	for travelled := false; !travelled; {
-		batch := q.board()
+		batch := e.boarding(q)
 		if len(batch) == 0 {
 			<-o.done // dismissed with the line, by a trip that failed
 			break
@@ -130,24 +131,40 @@ func (r *Redis) perform(ctx context.Context, e *shared, o *operation) error {
 }
 
 // linger is how long a posted operation waits for company.
-const linger = 2 * time.Millisecond
+const linger = 5 * time.Millisecond
 
-// post sends a plain report of a calm circuit on its way without waiting for it. Posted
-// reports travel together, beside the permits that callers wait for. They change nothing
-// but counts, so they may be overtaken by everything except a report that does: that one
-// flushes them first.
+// post sends a plain report of a calm circuit on its way without waiting for it: with the
+// next trip that somebody waits for, or together with others when there is none for a
+// while. They change nothing but counts, so they may be overtaken by everything except a
+// report that does: that one flushes them first.
 func (r *Redis) post(e *shared, o *operation) {
 	o.posted = true
 	q := &e.posted
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		q.first = time.Now()
+	}
 	q.waiting = append(q.waiting, o)
 	if q.flying || q.due {
 		return
 	}
 	q.due = true
-	time.AfterFunc(linger, func() {
-		if q.depart() {
+	r.departIn(linger, e, q)
+}
+
+// departIn sends those who have waited long enough on their way after d.
+func (r *Redis) departIn(d time.Duration, e *shared, q *lineUp) {
+	time.AfterFunc(d, func() {
+		q.mu.Lock()
+		// Whoever came first may have travelled with a caller's trip.
+		wait := linger - time.Since(q.first)
+		early := q.due && len(q.waiting) > 0 && !q.flying && wait > 0
+		q.mu.Unlock()
+		switch {
+		case early:
+			r.departIn(wait, e, q)
+		case q.depart():
 			r.carryOn(e, q)
 		}
 	})
@@ -165,7 +182,8 @@ func (q *lineUp) depart() bool {
 	return true
 }
 
-// flush waits until everything posted so far has travelled.
+// flush waits until everything posted so far has travelled, or is on a trip that whatever
+// the caller sends next comes after.
 func (r *Redis) flush(e *shared) {
 	q := &e.posted
 	q.mu.Lock()
@@ -173,7 +191,7 @@ func (r *Redis) flush(e *shared) {
 		q.mu.Unlock()
 		return
 	}
-	o := &operation{kind: barrier, done: make(chan struct{}, 1)}
+	o := newBarrier()
 	q.waiting = append(q.waiting, o)
 	q.mu.Unlock()
 	if q.depart() {
@@ -182,12 +200,30 @@ func (r *Redis) flush(e *shared) {
 	<-o.done
 }
 
+// settle waits until everything posted so far has travelled, for those who look at the
+// circuit beside the line.
+func (r *Redis) settle(e *shared) {
+	r.flush(e)
+	q := &e.line
+	q.mu.Lock()
+	if !q.flying {
+		q.mu.Unlock()
+		return
+	}
+	o := newBarrier()
+	q.waiting = append(q.waiting, o)
+	q.mu.Unlock()
+	<-o.done
+}
+
+func newBarrier() *operation { return &operation{kind: barrier, done: make(chan struct{}, 1)} }
+
 // carryOn goes on with a flight until nobody waits.
 func (r *Redis) carryOn(e *shared, q *lineUp) {
 	for {
 		// Those the last trip answered come back within a moment: let them board.
 		runtime.Gosched()
-		batch := q.board()
+		batch := e.boarding(q)
 		r.fly(context.Background(), e, q, batch)
 		r.deliver(context.Background(), e, batch)
 		if !q.land() {
@@ -231,11 +267,26 @@ func (q *lineUp) land() (goOn bool) {
 	return q.flying
 }
 
-// board takes the operations of the next trip.
-func (q *lineUp) board() []*operation {
+// boarding takes the operations of a line's next trip. A trip that callers wait for takes
+// along what is posted: it costs Redis next to nothing more.
+func (e *shared) boarding(q *lineUp) []*operation {
+	batch := q.board(maxTrip, true)
+	if q == &e.line && len(batch) > 0 && len(batch) < maxTrip {
+		// Not while posted operations are under way: a barrier behind them would arrive first.
+		batch = append(batch, e.posted.board(maxTrip-len(batch), false)...)
+	}
+	return batch
+}
+
+// board takes at most so many operations out of a line; none of one in flight, unless it is
+// the flight's own.
+func (q *lineUp) board(most int, own bool) []*operation {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := min(len(q.waiting), maxTrip)
+	if q.flying && !own {
+		return nil
+	}
+	n := min(len(q.waiting), most)
 	batch := slices.Clone(q.waiting[:n])
 	if q.waiting = q.waiting[n:]; len(q.waiting) == 0 {
 		q.waiting = nil

@@ -182,3 +182,48 @@ func TestALeaderBehindAFullTripThatFails(t *testing.T) {
 	require.False(t, b.Degraded().IsZero())
 	require.Zero(t, b.waiting(e))
 }
+
+// What is posted travels with the next permit, and costs no trip of its own.
+func TestPostedSuccessTravelsWithAPermit(t *testing.T) {
+	t.Parallel()
+	server, b, _ := faulty(t, Settings{})
+	require.Nil(t, once(t, b, OK))
+	require.Equal(t, 1, state(t, b).Total.OK)
+	e := b.circuit(charge)
+	e.posted.mu.Lock()
+	e.posted.due = true // no timer sends it
+	e.posted.mu.Unlock()
+	before := evalshas(t, &rig{client: server.Client()})
+	for range 3 {
+		require.Nil(t, once(t, b, OK))
+	}
+	p, err := b.Permit(context.Background(), charge)
+	require.NoError(t, err)
+	require.Equal(t, 4, evalshas(t, &rig{client: server.Client()})-before)
+	e.posted.mu.Lock()
+	require.Empty(t, e.posted.waiting)
+	e.posted.mu.Unlock()
+	require.Equal(t, 4, state(t, b).Total.OK)
+	report(p, OK)
+	require.Equal(t, 5, state(t, b).Total.OK)
+}
+
+// Whoever looks waits for a trip under way: it may carry what was posted.
+func TestSettleWaitsForTheTripUnderWay(t *testing.T) {
+	t.Parallel()
+	_, b, _ := faulty(t, Settings{})
+	require.Nil(t, once(t, b, OK))
+	e := b.circuit(charge)
+	b.line(t, e, true)
+	settled := make(chan struct{})
+	go func() { b.settle(e); close(settled) }()
+	eventually(t, "it waits", func() bool { return b.waiting(e) == 1 })
+	select {
+	case <-settled:
+		t.Fatal("it did not wait")
+	default:
+	}
+	b.carryOn(e, &e.line)
+	<-settled
+	require.Equal(t, 1, state(t, b).Total.OK)
+}

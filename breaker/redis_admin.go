@@ -13,7 +13,7 @@ import (
 // error.
 func (r *Redis) Snapshot(ctx context.Context, k Key) (Snapshot, error) {
 	e := r.circuit(k)
-	r.flush(e)
+	r.settle(e)
 	if r.reachable(e) {
 		if s, err := r.look(ctx, e); err == nil {
 			return s, nil
@@ -120,7 +120,7 @@ func (s *Snapshot) readBuckets(hash []any, a answer) {
 // operate runs an operator's action.
 func (r *Redis) operate(ctx context.Context, k Key, action, epoch, actor, reason string, d time.Duration) (Snapshot, error) {
 	e := r.circuit(k)
-	r.flush(e)
+	r.settle(e)
 	seen, view := e.remembered()
 	a, err := r.call(ctx, e, r.scripts.operate, r.args(e, "0", action, epoch, short(actor), short(reason),
 		strconv.FormatInt(d.Microseconds(), 10), seen, view))
