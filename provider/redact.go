@@ -55,7 +55,7 @@ func storable(s string) string {
 // RedactText masks secrets and card numbers in plain text.
 func RedactText(s string) string {
 	saw := look(s)
-	if saw&unplain != 0 {
+	if saw&wide != 0 {
 		s = storable(s)
 	}
 	if saw&(maySecret|unplain) != 0 {

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"unicode/utf8"
 )
 
 // Nearly nothing that is redacted holds anything to hide. This file is about finding that
@@ -14,7 +15,8 @@ type seen uint8
 const (
 	maySecret seen = 1 << iota // secretText may match
 	mayCard                    // cardLike matches: 13 digits in a row, perhaps with single spaces or dashes between them
-	unplain                    // not ASCII, where the patterns' folding has letters of its own, or with a NUL
+	wide                       // not ASCII, and perhaps not UTF-8
+	unplain                    // with a NUL, or a letter outside ASCII that the patterns fold to one of it
 	escapes                    // JSON writes some of it with a backslash
 )
 
@@ -28,15 +30,18 @@ const (
 	letter   // of a word, or an underscore
 	starter  // a letter that secretText can begin with
 	control  // below a space, or a backslash
-	unplains // see unplain
+	wides    // of a character outside ASCII
+	unplains // the same, or a NUL; see odd
 )
 
 // kinds are the kinds of all bytes.
 var kinds = func() (of [256]kind) {
 	for c := range of {
 		switch b := byte(c); {
-		case b == 0 || b >= 0x80:
+		case b == 0, b == 0xC5, b == 0xE2:
 			of[c] = unplains
+		case b >= 0x80:
+			of[c] = wides
 		case b < ' ' || b == '\\':
 			of[c] = control
 		case b == ' ' || b == '-':
@@ -80,14 +85,32 @@ func look[T string | []byte](s T) (saw seen) {
 		case control:
 			saw |= escapes
 			inWord = false
+		case wides:
+			saw |= wide
+			inWord = false
 		case unplains:
-			saw |= unplain | escapes
+			saw |= wide
+			if odd(s[i:]) {
+				saw |= unplain | escapes
+			}
 			inWord = false
 		default:
 			inWord = false
 		}
 	}
 	return saw
+}
+
+// odd reports whether text begins with NUL, U+017F or U+212A, which fold to s and k, or
+// U+2028 or U+2029, which JSON escapes.
+func odd[T string | []byte](s T) bool {
+	switch s[0] {
+	case 0xC5:
+		return len(s) > 1 && s[1] == 0xBF
+	case 0xE2:
+		return len(s) > 2 && (s[1] == 0x84 && s[2] == 0xAA || s[1] == 0x80 && s[2]&^1 == 0xA8)
+	}
+	return true
 }
 
 // mayBegin reports whether secretText could match ASCII text from its first letter on.
@@ -163,7 +186,7 @@ func mayBeSecretName[T string | []byte](name T) bool {
 }
 
 // redactClean is redactJSON for a text of which redaction changes nothing but its white
-// space: it is plain ASCII, and no word, number or name in it matches a pattern. Checking
+// space: nothing in it is written with a backslash, and no word, number or name in it matches a pattern. Checking
 // that it is JSON, looking and leaving the white space out are one pass. ok is false for
 // every other text.
 func redactClean(body []byte) (out []byte, ok bool) {
@@ -273,7 +296,13 @@ func (c *cleanJSON) word() (word []byte, ok bool) {
 	word = c.in[c.at : c.at+n]
 	c.at += n + 1
 	saw := look(word)
-	return word, saw == 0 || saw&escapes == 0 && unmasked(word)
+	switch {
+	case saw == 0:
+		return word, true
+	case saw&escapes != 0, saw&wide != 0 && !utf8.Valid(word):
+		return word, false
+	}
+	return word, saw&(maySecret|mayCard) == 0 || unmasked(word)
 }
 
 // unmasked reports whether the patterns leave a text as it is.
