@@ -28,6 +28,7 @@ const tellEvery = 20 * time.Millisecond
 // Enqueuer implements store.Enqueuer with an insert-only River client.
 type Enqueuer struct {
 	client *river.Client[pgx.Tx]
+	pool   *pgxpool.Pool
 	now    func() time.Time
 }
 
@@ -40,7 +41,7 @@ func NewEnqueuer(pool *pgxpool.Pool, log *slog.Logger) (*Enqueuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jobs: enqueuer: %w", err)
 	}
-	return &Enqueuer{client: client, now: time.Now}, nil
+	return &Enqueuer{client: client, pool: pool, now: time.Now}, nil
 }
 
 // UseClock sets the clock that the times of jobs are of, by default the machine's. It is
@@ -52,16 +53,18 @@ func (e *Enqueuer) Charge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, p
 	return e.insert(ctx, tx, chargeArgs{PaymentID: paymentID, Provider: provider}, at)
 }
 
-// Charges implements store.Enqueuer. The payments are new, so no job can be there.
-func (e *Enqueuer) Charges(ctx context.Context, tx pgx.Tx, list []store.ChargeJob) error {
+// QueueCharges implements store.Enqueuer. The payments are new, so no job can be there.
+func (e *Enqueuer) QueueCharges(ctx context.Context, b *pgx.Batch, list []store.ChargeJob) error {
 	params := make([]river.InsertManyParams, len(list))
 	for i, j := range list {
 		params[i].Args = chargeArgs{PaymentID: j.PaymentID, Provider: j.Provider}
 	}
-	if _, err := e.client.InsertManyFastTx(ctx, tx, params); err != nil {
+	q := queued{pool: e.pool}
+	if _, err := e.client.InsertManyFastTx(ctx, &q, params); err != nil {
 		return fmt.Errorf("jobs: insert charges: %w", err)
 	}
-	return nil
+	// As in the args that were just made of them.
+	return q.queue(b, `EXISTS (SELECT FROM payments p WHERE p.id = (v.args ->> 'payment_id')::uuid)`)
 }
 
 // Recharge implements store.Enqueuer.

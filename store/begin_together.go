@@ -42,9 +42,9 @@ func (s *Store) beginTogether(ctx context.Context, list []BeginParams) (out []be
 			seen[i].Payment.ID = p.PaymentID
 		}
 	}
-	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.inExchange(ctx, func(ctx context.Context, x *exchange) error {
 		clear(did)
-		free, err := firstAttempts(ctx, tx, seen)
+		free, err := firstAttempts(ctx, x, seen)
 		if err != nil {
 			return err
 		}
@@ -79,27 +79,24 @@ func (s *Store) beginTogether(ctx context.Context, list []BeginParams) (out []be
 		var b pgx.Batch
 		queueAttempts(&b, attempts)
 		s.queueMoves(&b, moves)
-		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
-			return wrap(err, "begin attempts")
-		}
-		return Notify(ctx, tx, TopicPayments)
+		return wrap(x.commit(ctx, &b, TopicPayments), "begin attempts")
 	})
 	return out, did, err
 }
 
 // firstAttempts locks the payments that nobody holds and returns those of them without
 // an attempt, at providers whose charges are not paused.
-func firstAttempts(ctx context.Context, tx pgx.Tx, seen []Seen) (map[uuid.UUID]Payment, error) {
+func firstAttempts(ctx context.Context, x *exchange, seen []Seen) (map[uuid.UUID]Payment, error) {
 	var b pgx.Batch
 	settings(&b)
 	ids, locked := queueSeenLocks(&b, seen)
 	tried, paused := map[uuid.UUID]bool{}, map[string]bool{}
 	b.Queue(`SELECT DISTINCT payment_id FROM attempts WHERE payment_id = ANY($1)`, ids).Query(intoSet(tried))
 	b.Queue(`SELECT provider FROM provider_state WHERE charges_paused`).Query(intoSet(paused))
-	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+	if err := x.send(ctx, &b); err != nil {
 		return nil, wrap(err, "lock payments to charge")
 	}
-	free, err := readLocked(ctx, tx, seen, locked)
+	free, err := readLocked(ctx, x, seen, locked)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +139,7 @@ func queueSeenLocks(b *pgx.Batch, seen []Seen) (ids []uuid.UUID, locked map[uuid
 
 // readLocked returns the payments that are locked as they are now. Those that were seen in
 // this version are known; the others are read.
-func readLocked(ctx context.Context, tx pgx.Tx, seen []Seen, locked map[uuid.UUID]uint32) (map[uuid.UUID]Payment, error) {
+func readLocked(ctx context.Context, x *exchange, seen []Seen, locked map[uuid.UUID]uint32) (map[uuid.UUID]Payment, error) {
 	now := make(map[uuid.UUID]Payment, len(locked))
 	for _, s := range seen {
 		if row, ok := locked[s.Payment.ID]; ok && s.row != 0 && s.row == row {
@@ -158,7 +155,7 @@ func readLocked(ctx context.Context, tx pgx.Tx, seen []Seen, locked map[uuid.UUI
 	if len(changed) == 0 {
 		return now, nil
 	}
-	rows, err := tx.Query(ctx, `SELECT `+paymentColumns+` FROM payments WHERE id = ANY($1)`, changed)
+	rows, err := x.Query(ctx, `SELECT `+paymentColumns+` FROM payments WHERE id = ANY($1)`, changed)
 	if err != nil {
 		return nil, wrap(err, "read locked payments")
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,14 +64,19 @@ func (s *Store) create(ctx context.Context, tx pgx.Tx, c creating) (Created, err
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('order:' || $1, 0))`, c.OrderRef); err != nil {
 		return Created{}, wrap(err, "lock order")
 	}
-	made, err := s.insertPayments(ctx, tx, []creating{c}, false)
-	if err != nil {
+	var b pgx.Batch
+	now := s.Now()
+	made := queuePayments(&b, []creating{c}, now, false)
+	if err := s.enqueuer().QueueCharges(ctx, &b, chargeJobs([]creating{c})); err != nil {
 		return Created{}, err
 	}
-	if len(made) == 0 {
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return Created{}, wrap(err, "create payment")
+	}
+	if !made[c.id] {
 		return replay(ctx, tx, c.NewPayment, c.hash)
 	}
-	p := made[0]
+	p := c.payment(now)
 	if !c.AllowConcurrent {
 		if err := orderBusy(ctx, tx, p); err != nil {
 			return Created{}, err
@@ -81,81 +85,74 @@ func (s *Store) create(ctx context.Context, tx pgx.Tx, c creating) (Created, err
 	if err := checkWallet(ctx, tx, p); err != nil {
 		return Created{}, err
 	}
-	return Created{Payment: p}, s.begun(ctx, tx, made)
+	return Created{Payment: p}, Notify(ctx, tx, TopicPayments)
 }
 
 // createTogether makes those payments that nothing is in the way of: the first of each
 // order and key here, whose order no other transaction works on and has no open payment,
-// whose key is new and whose wallet fits.
+// whose key is new and whose wallet fits. It takes one round trip.
 func (s *Store) createTogether(ctx context.Context, list []creating) (out []Payment, did []bool, err error) {
 	out, did = make([]Payment, len(list)), make([]bool, len(list))
-	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	orders, keys, at := map[string]bool{}, map[[2]string]bool{}, map[uuid.UUID]int{}
+	var first []creating
+	for i, c := range list {
+		key := [2]string{c.ClientID, c.IdempotencyKey}
+		if orders[c.OrderRef] || keys[key] {
+			continue
+		}
+		orders[c.OrderRef], keys[key], at[c.id] = true, true, i
+		first = append(first, c)
+	}
+	err = s.inExchange(ctx, func(ctx context.Context, x *exchange) error {
 		clear(did)
-		free, err := lockOrders(ctx, tx, list)
-		if err != nil {
+		var b pgx.Batch
+		settings(&b)
+		queueOrderLocks(&b, first)
+		now := s.Now()
+		made := queuePayments(&b, first, now, true)
+		if err := s.enqueuer().QueueCharges(ctx, &b, chargeJobs(first)); err != nil {
 			return err
 		}
-		var first []creating
-		at := map[uuid.UUID]int{}
-		keys := map[[2]string]bool{}
-		for i, c := range list {
-			key := [2]string{c.ClientID, c.IdempotencyKey}
-			if !free[c.OrderRef] || keys[key] {
-				continue
+		if err := x.commit(ctx, &b, TopicPayments); err != nil {
+			return wrap(err, "create payments")
+		}
+		for _, c := range first {
+			if made[c.id] {
+				out[at[c.id]], did[at[c.id]] = c.payment(now), true
 			}
-			delete(free, c.OrderRef)
-			keys[key], at[c.id] = true, i
-			first = append(first, c)
 		}
-		if len(first) == 0 {
-			return nil
-		}
-		made, err := s.insertPayments(ctx, tx, first, true)
-		if err != nil || len(made) == 0 {
-			return err
-		}
-		for _, p := range made {
-			out[at[p.ID]], did[at[p.ID]] = p, true
-		}
-		return s.begun(ctx, tx, made)
+		return nil
 	})
 	return out, did, err
 }
 
-// lockOrders returns the orders that are locked now. One that another transaction works
-// on is left to it: nobody else waits for that.
-func lockOrders(ctx context.Context, tx pgx.Tx, list []creating) (map[string]bool, error) {
+// queueOrderLocks locks the orders that can be locked now, and notes which of the list they
+// are for queuePayments. One that another transaction works on is left to it: nobody else
+// waits for that.
+func queueOrderLocks(b *pgx.Batch, list []creating) {
 	orders := make([]string, len(list))
 	for i, c := range list {
 		orders[i] = c.OrderRef
 	}
-	var b pgx.Batch
-	settings(&b)
-	free := map[string]bool{}
-	b.Queue(`SELECT o FROM unnest($1::text[]) o WHERE pg_try_advisory_xact_lock(hashtextextended('order:' || o, 0))`, orders).Query(func(rows pgx.Rows) error {
-		var o string
-		_, err := pgx.ForEachRow(rows, []any{&o}, func() error { free[o] = true; return nil })
-		return err
-	})
-	return free, wrap(tx.SendBatch(ctx, &b).Close(), "lock orders")
+	b.Queue(`SELECT set_config('fusebox.free', coalesce('{' || string_agg(o.at::text, ',') || '}', '{}'), true)
+		FROM unnest($1::text[]) WITH ORDINALITY AS o (ref, at) WHERE pg_try_advisory_xact_lock(hashtextextended('order:' || o.ref, 0))`, orders)
 }
 
-// insertPayments makes payments and their first event. It returns those it made; the key
-// of one that is missing is known.
+// queuePayments makes payments and their first event. The set of those it made is filled
+// when the batch has run; the key of one that is missing is known.
 // Never SELECT first: two at once would both find nothing. ON CONFLICT waits for the
 // other one's commit, in the order of the keys, so that no two wait for each other.
-// plain leaves out what create would refuse.
-func (s *Store) insertPayments(ctx context.Context, tx pgx.Tx, list []creating, plain bool) ([]Payment, error) {
+// plain leaves out what create would refuse, and what queueOrderLocks could not lock.
+func queuePayments(b *pgx.Batch, list []creating, now time.Time, plain bool) (made map[uuid.UUID]bool) {
 	var c struct {
 		id                                                    []uuid.UUID
 		client, key, order, provider, currency, text, capture []string
-		name, email                                           []string
+		name, email, actor                                    []string
 		hash                                                  [][]byte
 		amount                                                []int64
 		metadata                                              []map[string]string
 		wallet                                                []uuid.NullUUID
 		concurrent                                            []bool
-		actor                                                 []string
 	}
 	for _, n := range list {
 		c.id, c.hash, c.amount = append(c.id, n.id), append(c.hash, n.hash), append(c.amount, n.Amount)
@@ -165,12 +162,12 @@ func (s *Store) insertPayments(ctx context.Context, tx pgx.Tx, list []creating, 
 		c.metadata, c.wallet = append(c.metadata, n.Metadata), append(c.wallet, nullUUID(n.WalletID))
 		c.capture, c.concurrent, c.actor = append(c.capture, n.Capture), append(c.concurrent, n.AllowConcurrent), append(c.actor, n.by.String())
 	}
-	now := s.Now()
-	rows, err := tx.Query(ctx, `
+	made = map[uuid.UUID]bool{}
+	b.Queue(`
 		WITH c AS (
 			SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::bigint[], $8::text[],
-				$9::text[], $10::text[], $11::text[], $12::jsonb[], $13::uuid[], $14::text[], $15::boolean[], $16::text[])
-				AS c (id, client, key, hash, order_ref, provider, amount, currency, description, name, email, metadata, wallet, capture, concurrent, actor)
+				$9::text[], $10::text[], $11::text[], $12::jsonb[], $13::uuid[], $14::text[], $15::boolean[], $16::text[]) WITH ORDINALITY
+				AS c (id, client, key, hash, order_ref, provider, amount, currency, description, name, email, metadata, wallet, capture, concurrent, actor, at)
 		), made AS (
 			INSERT INTO payments (id, client_id, idempotency_key, request_hash, order_ref, provider, amount, currency,
 				description, customer_name, customer_email, metadata, wallet_id, status, next_check_at, next_check_why,
@@ -178,7 +175,7 @@ func (s *Store) insertPayments(ctx context.Context, tx pgx.Tx, list []creating, 
 			SELECT c.id, c.client, c.key, c.hash, c.order_ref, c.provider, c.amount, c.currency,
 				c.description, c.name, c.email, c.metadata, c.wallet, 'pending', $17, $18, $17, $17, c.capture
 			FROM c
-			WHERE NOT $19 OR
+			WHERE NOT $19 OR c.at = ANY ((SELECT current_setting('fusebox.free', true)::int[])::int[]) AND
 				(c.concurrent OR (SELECT o.id FROM payments o WHERE `+sameOrder("c.order_ref")+` AND `+movingPayment+` LIMIT 1) IS NULL)
 				AND (c.wallet IS NULL OR (SELECT w.currency FROM wallets w WHERE w.id = c.wallet) = c.currency)
 			ORDER BY c.client, c.key
@@ -190,21 +187,8 @@ func (s *Store) insertPayments(ctx context.Context, tx pgx.Tx, list []creating, 
 		)
 		SELECT id FROM made`,
 		c.id, c.client, c.key, c.hash, c.order, c.provider, c.amount, c.currency, c.text, c.name, c.email, c.metadata, c.wallet,
-		c.capture, c.concurrent, c.actor, now, whyCharge, plain)
-	if err != nil {
-		return nil, wrap(err, "insert payments")
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		return nil, wrap(err, "insert payments")
-	}
-	made := make([]Payment, 0, len(ids))
-	for _, n := range list {
-		if slices.Contains(ids, n.id) {
-			made = append(made, n.payment(now))
-		}
-	}
-	return made, nil
+		c.capture, c.concurrent, c.actor, now, whyCharge, plain).Query(intoSet(made))
+	return made
 }
 
 // payment is the row of a payment that was just made.
@@ -215,16 +199,13 @@ func (c creating) payment(at time.Time) Payment {
 		Version: 1, CreatedAt: at, UpdatedAt: at, Capture: c.Capture}
 }
 
-// begun has new payments charged.
-func (s *Store) begun(ctx context.Context, tx pgx.Tx, made []Payment) error {
-	work := make([]ChargeJob, len(made))
-	for i, p := range made {
-		work[i] = ChargeJob{PaymentID: p.ID, Provider: p.Provider}
+// chargeJobs are the jobs of new payments.
+func chargeJobs(list []creating) []ChargeJob {
+	work := make([]ChargeJob, len(list))
+	for i, c := range list {
+		work[i] = ChargeJob{PaymentID: c.id, Provider: c.Provider}
 	}
-	if err := Notify(ctx, tx, TopicPayments); err != nil {
-		return err
-	}
-	return s.enqueuer().Charges(ctx, tx, work)
+	return work
 }
 
 // replay answers a known key: the stored payment as it is now, or ErrKeyReused.

@@ -18,8 +18,8 @@ type noEnqueuer struct{}
 func (noEnqueuer) Charge(context.Context, pgx.Tx, uuid.UUID, string, time.Time) error {
 	return errNoEnqueuer
 }
-func (noEnqueuer) Charges(context.Context, pgx.Tx, []ChargeJob) error        { return errNoEnqueuer }
-func (noEnqueuer) Recharge(context.Context, pgx.Tx, uuid.UUID, string) error { return errNoEnqueuer }
+func (noEnqueuer) QueueCharges(context.Context, *pgx.Batch, []ChargeJob) error { return errNoEnqueuer }
+func (noEnqueuer) Recharge(context.Context, pgx.Tx, uuid.UUID, string) error   { return errNoEnqueuer }
 func (noEnqueuer) Reconcile(context.Context, pgx.Tx, uuid.UUID, string, time.Time) error {
 	return errNoEnqueuer
 }

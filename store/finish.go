@@ -99,7 +99,7 @@ func (s *Store) queueCloses(b *pgx.Batch, list []FinishParams) {
 		a.outcome, a.class, a.verdict = append(a.outcome, string(c.Outcome)), append(a.class, class), append(a.verdict, string(c.Health))
 		a.sent, a.answered = append(a.sent, orNull(x.FirstSentAt.UTC())), append(a.answered, orNull(x.FirstByteAt.UTC()))
 	}
-	exactly(b.Queue(`
+	queueExactly(b, len(list), `
 		UPDATE attempts SET wire_sends = v.sends, http_status = v.status, content_type = v.content_type, server = v.server,
 			provider_request_id = v.request, final_url = v.url, response_body = v.body, outcome = v.outcome, error_class = v.class,
 			breaker_verdict = v.verdict, first_byte_sent_at = v.sent, first_byte_at = v.answered, finished_at = $14
@@ -108,7 +108,7 @@ func (s *Store) queueCloses(b *pgx.Batch, list []FinishParams) {
 			AS v (id, sends, status, content_type, server, request, url, body, outcome, class, verdict, sent, answered)
 		WHERE attempts.id = v.id`,
 		a.id, a.sends, a.status, a.contentType, a.server, a.request, a.url, a.body, a.outcome, a.class, a.verdict, a.sent, a.answered,
-		s.Now()), len(list), "attempts")
+		s.Now())
 }
 
 // outcome moves the payment as the answer says.

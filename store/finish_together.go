@@ -43,9 +43,9 @@ func settles(c provider.Charged) bool {
 // evidence has touched goes alone.
 func (s *Store) finishTogether(ctx context.Context, list []finishing) (out []struct{}, did []bool, err error) {
 	out, did = make([]struct{}, len(list)), make([]bool, len(list))
-	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.inExchange(ctx, func(ctx context.Context, x *exchange) error {
 		clear(did)
-		known, err := knownOf(ctx, tx, list)
+		known, err := knownOf(ctx, x, list)
 		if err != nil {
 			return err
 		}
@@ -69,13 +69,7 @@ func (s *Store) finishTogether(ctx context.Context, list []finishing) (out []str
 		s.queueObjects(&b, objects)
 		s.queueMoves(&b, moves)
 		s.queueCalls(&b, calls)
-		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
-			return wrap(err, "finish attempts")
-		}
-		if err := Notify(ctx, tx, TopicProviders); err != nil {
-			return err
-		}
-		return Notify(ctx, tx, TopicPayments)
+		return wrap(x.commit(ctx, &b, TopicProviders, TopicPayments), "finish attempts")
 	})
 	return out, did, err
 }
@@ -92,7 +86,7 @@ type known struct {
 // plain. Attempts, objects and operations of a payment change under its lock only. That
 // another payment rests on an object which is not in the books is left to their UNIQUE
 // constraint, which sends the whole batch away.
-func knownOf(ctx context.Context, tx pgx.Tx, list []finishing) (known, error) {
+func knownOf(ctx context.Context, x *exchange, list []finishing) (known, error) {
 	k := known{open: map[uuid.UUID]bool{}, touched: map[uuid.UUID]bool{}, objects: map[[2]string]bool{}}
 	seen, attempts, references := make([]Seen, len(list)), make([]uuid.UUID, len(list)), make([]string, len(list))
 	providers, objects := make([]string, len(list)), make([]string, len(list))
@@ -120,11 +114,11 @@ func knownOf(ctx context.Context, tx pgx.Tx, list []finishing) (known, error) {
 	b.Queue(`SELECT v.provider, v.id FROM webhook_events w JOIN unnest($1::text[], $2::text[], $3::text[]) AS v (provider, id, reference)
 			ON w.provider = v.provider AND (w.reference = v.reference OR w.provider_object_id = v.id OR w.charge_id = v.id)
 		WHERE w.state = 'unmatched' AND w.provider = ANY($1)`, providers, objects, references).Query(pair)
-	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+	if err := x.send(ctx, &b); err != nil {
 		return k, wrap(err, "lock payments to settle")
 	}
 	var err error
-	k.free, err = readLocked(ctx, tx, seen, locked)
+	k.free, err = readLocked(ctx, x, seen, locked)
 	return k, err
 }
 
@@ -205,11 +199,11 @@ func (s *Store) queueObjects(b *pgx.Batch, list []firstObject) {
 		}
 		total, totalAt = append(total, sum), append(totalAt, at)
 	}
-	exactly(b.Queue(`
+	queueExactly(b, len(list), `
 		INSERT INTO provider_objects (provider, object_id, payment_id, reference, operation_key, status, outcome, amount, currency, source,
 			outcome_at, status_at, succeeded_at, failed_at, equal_at, differs_at, made_at, raw, refunded_total, refunded_total_at, first_seen_at, seen_at)
 		SELECT v.*, $21, $21 FROM unnest($1::text[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::text[],
 			$10::text[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[], $16::timestamptz[],
 			$17::timestamptz[], $18::bytea[], $19::bigint[], $20::timestamptz[]) v
-		ON CONFLICT (provider, object_id) DO NOTHING`, append(c.args(), total, totalAt, s.Now())...), len(list), "provider_objects")
+		ON CONFLICT (provider, object_id) DO NOTHING`, append(c.args(), total, totalAt, s.Now())...)
 }

@@ -20,8 +20,9 @@ import (
 type Enqueuer interface {
 	// Charge enqueues the charge job of a payment, to run at at (zero: now).
 	Charge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string, at time.Time) error
-	// Charges enqueues the charge jobs of payments that were made in tx.
-	Charges(ctx context.Context, tx pgx.Tx, list []ChargeJob) error
+	// QueueCharges enqueues, when b runs, the charge jobs of those of the payments that are
+	// there then: b made them, or did not.
+	QueueCharges(ctx context.Context, b *pgx.Batch, list []ChargeJob) error
 	// Recharge enqueues the resend of an unknown payment's own key and bytes after
 	// two counted absences (money-rules §6, on_absent: recharge).
 	Recharge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, provider string) error

@@ -15,16 +15,19 @@ const (
 	togetherMost = 128
 	// togetherLanes is how many such transactions of one kind a process has under way.
 	togetherLanes = 4
-	// togetherSlow is how long a batch may take before another one is begun beside it,
-	// whatever it waits for: one that hangs must not stop them all.
-	togetherSlow = 100 * time.Millisecond
+	// togetherTurn is how long a batch is left alone before another one is begun beside it,
+	// whatever it waits for: a slow disk, or something that hangs. On a fast one batches
+	// follow each other and are large.
+	togetherTurn = 4 * time.Millisecond
+	// togetherLinger is how long a call waits for company that is expected.
+	togetherLinger = 4 * time.Millisecond
 )
 
 // together runs calls of one kind that come at the same time in one transaction, so that
 // one commit serves all of them; no call returns before the commit that holds its work.
-// It never waits for company: a call alone goes alone, and under load the next batch is
-// what came while the one before was at work. Batches of a kind take turns at that, so that
-// they are large and few; while one waits for the disk to commit it, the next is at work.
+// A call that comes alone goes alone, at once. Under load the next batch is what came
+// while the one before was at work; and since callers who were answered together come
+// again together, it waits a moment for as many as there were.
 //
 // Only the plain case is done together. run leaves out whatever is not plain, and after
 // an error everything is: the caller then takes its own transaction, whose rules are the
@@ -34,15 +37,17 @@ type together[In, Out any] struct {
 
 	mu      sync.Mutex
 	waiting []*sharedCall[In, Out]
-	lanes   int       // batches under way
-	working int       // those of them that do not wait for their commit
-	began   time.Time // the latest of them
+	lanes   int         // batches under way
+	began   time.Time   // the latest of them
+	size    int         // how many calls it had
+	timer   *time.Timer // calls next when a batch has waited long enough
 }
 
 type sharedCall[In, Out any] struct {
 	in   In
 	out  Out
 	did  bool
+	came time.Time
 	done chan struct{}
 }
 
@@ -51,29 +56,20 @@ type sharedCall[In, Out any] struct {
 // waits; what has begun is waited for, for detachedLimit at most, so that nobody turns
 // away from work that is then committed: a mark without anybody to send and settle it.
 func (g *together[In, Out]) do(ctx context.Context, in In) (out Out, did bool) {
-	c := &sharedCall[In, Out]{in: in, done: make(chan struct{})}
+	c := &sharedCall[In, Out]{in: in, came: time.Now(), done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, c)
 	g.next()
 	g.mu.Unlock()
-	slow := time.NewTicker(togetherSlow)
-	defer slow.Stop()
-	for {
-		select {
-		case <-c.done:
-			return c.out, c.did
-		case <-slow.C: // nobody else may come to see that the one before hangs
-			g.mu.Lock()
-			g.next()
-			g.mu.Unlock()
-		case <-ctx.Done():
-			if g.takeBack(c) {
-				return out, false
-			}
-			<-c.done
-			return c.out, c.did
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		if g.takeBack(c) {
+			return out, false
 		}
+		<-c.done
 	}
+	return c.out, c.did
 }
 
 // takeBack reports whether the call still waited, and does no more.
@@ -88,17 +84,41 @@ func (g *together[In, Out]) takeBack(c *sharedCall[In, Out]) bool {
 	return true
 }
 
-// next begins a batch if there is something to do and it is its turn. The caller holds mu.
+// next begins the batches whose time has come. The caller holds mu.
 func (g *together[In, Out]) next() {
-	turn := g.working == 0 || time.Since(g.began) >= togetherSlow
-	if n := min(len(g.waiting), togetherMost); n > 0 && turn && g.lanes < togetherLanes {
+	for len(g.waiting) > 0 && g.lanes < togetherLanes {
+		n := min(len(g.waiting), togetherMost)
+		if wait := g.patience(n); wait > 0 {
+			if g.timer == nil {
+				g.timer = time.AfterFunc(wait, func() {
+					g.mu.Lock()
+					defer g.mu.Unlock()
+					g.next()
+				})
+			} else {
+				g.timer.Reset(wait)
+			}
+			return
+		}
 		calls := g.waiting[:n:n]
 		if g.waiting = g.waiting[n:]; len(g.waiting) == 0 {
 			g.waiting = nil
 		}
-		g.lanes, g.working, g.began = g.lanes+1, g.working+1, time.Now()
+		g.lanes, g.began, g.size = g.lanes+1, time.Now(), n
 		go g.work(calls)
 	}
+}
+
+// patience is how long the next batch, of n calls, waits yet: for the one before it, and
+// for company.
+func (g *together[In, Out]) patience(n int) (wait time.Duration) {
+	if g.lanes > 0 {
+		wait = togetherTurn - time.Since(g.began)
+	}
+	if n < g.size {
+		wait = max(wait, togetherLinger-time.Since(g.waiting[0].came))
+	}
+	return wait
 }
 
 // work runs one batch.
@@ -107,14 +127,8 @@ func (g *together[In, Out]) work(calls []*sharedCall[In, Out]) {
 	for i, c := range calls {
 		in[i] = c.in
 	}
-	pass := sync.OnceFunc(func() { // the turn to the next one
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.working--
-		g.next()
-	})
 	// No caller's patience ends the work of the others.
-	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), committing{}, pass), detachedLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), detachedLimit)
 	out, did, err := g.run(ctx, in)
 	cancel()
 	for i, c := range calls {
@@ -123,16 +137,11 @@ func (g *together[In, Out]) work(calls []*sharedCall[In, Out]) {
 		}
 		close(c.done)
 	}
-	pass()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lanes--
 	g.next()
 }
-
-// committing is the key of a context's function that is called when its transaction has
-// nothing left to do but to commit.
-type committing struct{}
 
 // settings are those of a batch's transaction. The planner is to reach every row by an
 // index: plans of prepared statements outlive the size of the table they were made for,

@@ -78,16 +78,54 @@ func TestTogetherGoesOnBesideABatchThatHangs(t *testing.T) {
 			synctest.Wait()
 		}
 		call(1)
-		time.Sleep(togetherSlow / 2)
+		time.Sleep(togetherTurn / 2)
 		call(2)
 		require.Empty(t, done, "one after another")
-		time.Sleep(togetherSlow)
+		time.Sleep(togetherTurn)
 		require.Equal(t, 2, <-done, "though nobody else came")
 		call(3)
-		time.Sleep(togetherSlow)
+		time.Sleep(togetherTurn)
 		require.Equal(t, 3, <-done)
 		require.Equal(t, [][]int{{1}, {2}, {3}}, batches)
 		close(release)
 		require.Equal(t, 1, <-done)
+	})
+}
+
+// A call alone never waits. After a batch the next one waits for as many, but not for long.
+func TestTogetherWaitsForCompanyItExpects(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var batches [][]int
+		g := together[int, int]{run: func(_ context.Context, in []int) ([]int, []bool, error) {
+			batches = append(batches, in)
+			time.Sleep(togetherTurn / 4)
+			return in, make([]bool, len(in)), nil
+		}}
+		call := func(n ...int) {
+			for _, n := range n {
+				go g.do(t.Context(), n)
+				synctest.Wait()
+			}
+		}
+		call(1)
+		require.Len(t, batches, 1, "alone, at once")
+		call(2, 3, 4)
+		time.Sleep(togetherTurn)
+		require.Equal(t, [][]int{{1}, {2, 3, 4}}, batches, "what came while it was at work")
+		call(5, 6)
+		require.Len(t, batches, 2, "three are expected")
+		call(7)
+		require.Equal(t, []int{5, 6, 7}, batches[2], "and begin as soon as they are there")
+		time.Sleep(togetherTurn)
+		call(8)
+		require.Len(t, batches, 3)
+		time.Sleep(togetherLinger)
+		synctest.Wait()
+		require.Equal(t, []int{8}, batches[3], "nobody came")
+		time.Sleep(togetherTurn)
+		call(9)
+		require.Equal(t, []int{9}, batches[4], "nobody is expected any more")
+		time.Sleep(togetherTurn)
 	})
 }

@@ -258,7 +258,7 @@ func (s *Store) queueMoves(b *pgx.Batch, moves []move) {
 		v.updatedAt, v.settledAt = append(v.updatedAt, q.UpdatedAt), append(v.settledAt, q.SettledAt)
 	}
 	if len(v.id) > 0 {
-		exactly(b.Queue(`
+		queueExactly(b, len(v.id), `
 		UPDATE payments SET status = v.status, status_reason = v.reason, status_evidence = v.evidence,
 			provider_payment_id = nullif(v.object, ''), provider_message = v.message, next_check_at = v.check_at, next_check_why = v.why,
 			lookups = v.lookups, absent_lookups = v.absent, unknown_since = v.unknown_since, unknown_seen = v.unknown_seen,
@@ -268,7 +268,7 @@ func (s *Store) queueMoves(b *pgx.Batch, moves []move) {
 			AS v (id, status, reason, evidence, object, message, check_at, why, lookups, absent, unknown_since, unknown_seen, version, updated_at, settled_at, allowed_from)
 		WHERE payments.id = v.id AND payments.status = ANY(string_to_array(v.allowed_from, ','))`,
 			v.id, v.status, v.reason, v.evidence, v.object, v.message, v.checkAt, v.why, v.lookups, v.absent,
-			v.unknownSince, v.unknownSeen, v.version, v.updatedAt, v.settledAt, v.from), len(v.id), "payments")
+			v.unknownSince, v.unknownSeen, v.version, v.updatedAt, v.settledAt, v.from)
 	}
 	if len(events) > 0 {
 		queueEvents(b, events)

@@ -44,6 +44,11 @@ const (
 // cannot be cancelled. Locks are taken in the order payment, attempt, wallet; fn
 // never waits for a provider.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return s.again(ctx, func() error { return s.once(ctx, fn) })
+}
+
+// again does a transaction, and after contention does it again.
+func (s *Store) again(ctx context.Context, once func() error) error {
 	var err error
 	for try := range txTries {
 		if try > 0 {
@@ -51,7 +56,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 				return err
 			}
 		}
-		if err = s.once(ctx, fn); !contention(err) {
+		if err = once(); !contention(err) {
 			return err
 		}
 		s.log.DebugContext(ctx, "transaction retried", "try", try+1, "err", err)
@@ -73,9 +78,6 @@ func (s *Store) once(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	}()
 	if err := fn(ctx, tx); err != nil {
 		return err
-	}
-	if pass, ok := ctx.Value(committing{}).(func()); ok {
-		pass()
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("store: commit: %w", err)

@@ -45,12 +45,11 @@ func (*Jobs) Charge(ctx context.Context, tx pgx.Tx, paymentID uuid.UUID, _ strin
 	return put(ctx, tx, "charge", paymentID.String(), at)
 }
 
-// Charges implements store.Enqueuer.
-func (*Jobs) Charges(ctx context.Context, tx pgx.Tx, list []store.ChargeJob) error {
+// QueueCharges implements store.Enqueuer.
+func (*Jobs) QueueCharges(_ context.Context, b *pgx.Batch, list []store.ChargeJob) error {
 	for _, j := range list {
-		if err := put(ctx, tx, "charge", j.PaymentID.String(), time.Time{}); err != nil {
-			return err
-		}
+		b.Queue(`INSERT INTO test_jobs AS j (kind, subject) SELECT 'charge', id::text FROM payments WHERE id = $1
+			ON CONFLICT (kind, subject) DO UPDATE SET asked = j.asked + 1, at = excluded.at`, j.PaymentID)
 	}
 	return nil
 }
