@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -21,7 +22,7 @@ func (d Delivery) plain() bool {
 // receiveTogether stores plain deliveries whose event is new, with their work. A repeat,
 // here or of an earlier one, goes alone and is counted.
 func (s *Store) receiveTogether(ctx context.Context, list []Delivery) (ids []int64, did []bool, err error) {
-	r := receiving{s: s, ids: make([]int64, len(list)), did: make([]bool, len(list))}
+	r := receiving{s: s, ids: make([]int64, len(list)), did: make([]bool, len(list)), known: map[eventName]bool{}}
 	at := map[eventName]bool{}
 	for i, d := range list {
 		name := d.name()
@@ -36,7 +37,8 @@ func (s *Store) receiveTogether(ctx context.Context, list []Delivery) (ids []int
 	}
 	slices.Sort(r.notes)
 	atOnce := slices.ContainsFunc(r.first, func(d Delivery) bool { return d.AtOnce })
-	if atOnce {
+	err = errKnownEvents
+	for try := 0; atOnce && try < 2 && errors.Is(err, errKnownEvents); try++ { // again without the repeats
 		err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return r.run(ctx, tx, true) })
 	}
 	if !atOnce || err != nil { // what stands in the way of applying must not stand in the way of keeping
@@ -61,7 +63,12 @@ type receiving struct {
 	first []Delivery // of each event
 	at    []int      // their calls
 	notes []string   // providers that are noted with it
+	known map[eventName]bool
 }
+
+// errKnownEvents ends a transaction that applied events which it then could not store: they
+// are known.
+var errKnownEvents = errors.New("store: an event is known already")
 
 // run stores the deliveries, in tx. What is plain of those to be applied at once is: its
 // row says so from the beginning. The others get a job.
@@ -92,17 +99,21 @@ func (r *receiving) run(ctx context.Context, tx pgx.Tx, atOnce bool) error {
 		return wrap(err, "store events")
 	}
 	var work []int64
+	repeated := false
 	for i, d := range r.first {
 		id, fresh := made[d.name()]
 		switch {
-		case !fresh && rows[i].state == inboxApplied:
-			return errRowsMissing{"webhook_events"} // somebody stored it meanwhile
 		case !fresh:
+			r.known[d.name()] = true
+			repeated = repeated || rows[i].state == inboxApplied
 			continue
 		case rows[i].state == inboxReceived:
 			work = append(work, id)
 		}
 		r.ids[r.at[i]], r.did[r.at[i]] = id, true
+	}
+	if repeated {
+		return errKnownEvents
 	}
 	if len(made) == 0 {
 		return nil
@@ -120,48 +131,38 @@ func (r *receiving) run(ctx context.Context, tx pgx.Tx, atOnce bool) error {
 	return Notify(ctx, tx, TopicWebhooks)
 }
 
-// judge locks the payments that the events name and judges those that are new and plain,
-// as applyTogether does; their rows get an id and are marked as applied. Here a payment
+// judge locks the payments that the events name and judges those that are plain, as
+// applyTogether does; their rows get an id and are marked as applied. Here a payment
 // is locked before the inbox row is made. Only a fetched hint waits for a payment with a
 // new event key of its own in hand, and the deliveries of such a provider are not AtOnce.
 func (r *receiving) judge(ctx context.Context, tx pgx.Tx, rows []inboxRow, now time.Time) (judged, error) {
 	var events []told
 	var payments []uuid.UUID
-	var providers, keys []string
 	for i, d := range r.first {
 		e := d.Events[0]
 		payment, ours := ownPayment(e.Object)
-		if !d.AtOnce || !ours || ident(e.Object.ID) == "" || e.Type == hintType {
+		if !d.AtOnce || r.known[d.name()] || !ours || ident(e.Object.ID) == "" || e.Type == hintType {
 			continue
 		}
 		in := inboxEntry{provider: d.Provider, key: ident(e.Key), state: inboxReceived, raw: d.Raw, receivedAt: now}
 		events, payments = append(events, told{in, e, payment, i}), append(payments, payment)
-		providers, keys = append(providers, d.Provider), append(keys, in.key)
 	}
 	if len(events) == 0 {
 		return judged{}, nil
 	}
 	var b pgx.Batch
 	settings(&b)
-	known := map[eventName]bool{}
-	// A join could be planned, while the table is small, as one that reads all of it.
-	b.Queue(`SELECT nextval('webhook_events_id_seq'), coalesce((SELECT true FROM webhook_events w WHERE w.provider = v.provider AND w.event_key = v.key), false)
-		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS v (provider, key, i) ORDER BY i`, providers, keys).Query(func(found pgx.Rows) error {
+	b.Queue(`SELECT nextval('webhook_events_id_seq') FROM generate_series(1, $1::int)`, len(events)).Query(func(ids pgx.Rows) error {
 		var id int64
-		var old bool
 		i := 0
-		_, err := pgx.ForEachRow(found, []any{&id, &old}, func() error {
-			events[i].id, known[eventName{providers[i], keys[i]}] = id, old
-			i++
-			return nil
-		})
+		_, err := pgx.ForEachRow(ids, []any{&id}, func() error { events[i].id = id; i++; return nil })
 		return err
 	})
 	st := queueStories(&b, payments)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return judged{}, wrap(err, "lock payments of events")
 	}
-	j := r.s.judgePlain(st, slices.DeleteFunc(events, func(e told) bool { return known[eventName{e.provider, e.key}] }))
+	j := r.s.judgePlain(st, events)
 	for _, e := range j.events {
 		row := &rows[e.at]
 		row.id, row.state, row.payment = e.id, inboxApplied, e.payment
