@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -103,7 +102,7 @@ func (o ChargeOptions) measureWebhook(ctx context.Context, sign func([]byte, tim
 		}
 		insert := func() (rate float64, err error) {
 			began := time.Now()
-			err = each(o.Clients, events, commits, round > 0, func(e rawEvent) error {
+			err = each(o.Clients, events, commits, round > 0, func(_ int, e rawEvent) error {
 				_, err := conns.Exec(ctx, `INSERT INTO bench_events (provider, event_key, raw, received_at) VALUES ($1, $2, $3, now())`, f.Provider, e.key, e.raw)
 				return err
 			})
@@ -115,15 +114,7 @@ func (o ChargeOptions) measureWebhook(ctx context.Context, sign func([]byte, tim
 				return r, err
 			}
 		}
-		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.Clients}, Timeout: 30 * time.Second}
-		began := time.Now()
-		err = each(o.Clients, events, answers, round > 0, func(e rawEvent) error { return f.deliver(ctx, client, e, sign) })
-		rateStored := float64(n) / time.Since(began).Seconds()
-		var rateApplied float64
-		if err == nil {
-			rateApplied, err = f.applied(ctx, events, began)
-		}
-		client.CloseIdleConnections()
+		rateStored, rateApplied, err := f.deliver(ctx, o.Clients, events, answers, round > 0, sign)
 		if err != nil {
 			return r, err
 		}
@@ -154,15 +145,15 @@ type rawEvent struct {
 
 // each calls fn for every event from that many goroutines and, if it counts, notes how
 // long each call took.
-func each(clients int, events []rawEvent, h *histogram, counts bool, fn func(rawEvent) error) error {
+func each(clients int, events []rawEvent, h *histogram, counts bool, fn func(client int, e rawEvent) error) error {
 	var mu sync.Mutex
 	next := make(chan rawEvent, len(events))
 	for _, e := range events {
 		next <- e
 	}
-	return spread(clients, len(events), func(int) error {
+	return spread(clients, len(events), func(client int) error {
 		began := time.Now()
-		if err := fn(<-next); err != nil {
+		if err := fn(client, <-next); err != nil {
 			return err
 		}
 		took := time.Since(began)
@@ -221,25 +212,28 @@ func (f Charger) settledEvents(ctx context.Context, clients, n int) ([]rawEvent,
 	return events, nil
 }
 
-// deliver posts an event as its provider does.
-func (f Charger) deliver(ctx context.Context, client *http.Client, e rawEvent, sign func([]byte, time.Time) (string, string)) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL+"/webhooks/"+f.Provider, strings.NewReader(string(e.raw)))
+// deliver posts the events as their provider does and waits until all of them have had
+// their say. It returns how many a second were answered, and how many did have it.
+func (f Charger) deliver(ctx context.Context, clients int, events []rawEvent, h *histogram, counts bool,
+	sign func([]byte, time.Time) (string, string)) (stored, applied float64, err error) {
+	posters := make([]*poster, clients)
+	for i := range posters {
+		if posters[i], err = newPoster(ctx, f.URL+"/webhooks/"+f.Provider); err != nil {
+			return 0, 0, err
+		}
+		defer posters[i].close()
+	}
+	began := time.Now()
+	err = each(clients, events, h, counts, func(client int, e rawEvent) error {
+		header, value := sign(e.raw, time.Now())
+		return posters[client].post(header, value, e.raw)
+	})
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	header, value := sign(e.raw, time.Now())
-	req.Header.Set(header, value)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, 4096))
-	if err == nil && res.StatusCode/100 != 2 {
-		err = fmt.Errorf("an event was answered %s: %s", res.Status, body)
-	}
-	return err
+	stored = float64(len(events)) / time.Since(began).Seconds()
+	applied, err = f.applied(ctx, events, began)
+	return stored, applied, err
 }
 
 // applied waits until all events have had their say, and returns how many did so a second
