@@ -97,16 +97,20 @@ func (e *Enqueuer) Webhook(ctx context.Context, tx pgx.Tx, eventID int64) error 
 	return e.insert(ctx, tx, webhookArgs{EventID: eventID}, time.Time{})
 }
 
-// Webhooks implements store.Enqueuer. The rows are new, so no job can be there.
-func (e *Enqueuer) Webhooks(ctx context.Context, tx pgx.Tx, eventIDs []int64) error {
+// QueueWebhooks implements store.Enqueuer. The rows are new, so no job can be there.
+func (e *Enqueuer) QueueWebhooks(ctx context.Context, b *pgx.Batch, eventIDs []int64) error {
+	if len(eventIDs) == 0 {
+		return nil
+	}
 	params := make([]river.InsertManyParams, len(eventIDs))
 	for i, id := range eventIDs {
 		params[i].Args = webhookArgs{EventID: id}
 	}
-	if _, err := e.client.InsertManyFastTx(ctx, tx, params); err != nil {
+	q := queued{pool: e.pool}
+	if _, err := e.client.InsertManyFastTx(ctx, &q, params); err != nil {
 		return fmt.Errorf("jobs: insert webhooks: %w", err)
 	}
-	return nil
+	return q.queue(b, `true`)
 }
 
 // Alert implements store.Enqueuer.

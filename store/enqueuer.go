@@ -32,10 +32,10 @@ func (noEnqueuer) ReplayOperation(context.Context, pgx.Tx, uuid.UUID, string) er
 func (noEnqueuer) OperationLookup(context.Context, pgx.Tx, uuid.UUID, string, time.Time) error {
 	return errNoEnqueuer
 }
-func (noEnqueuer) Webhook(context.Context, pgx.Tx, int64) error       { return errNoEnqueuer }
-func (noEnqueuer) Webhooks(context.Context, pgx.Tx, []int64) error    { return errNoEnqueuer }
-func (noEnqueuer) Alert(context.Context, pgx.Tx, int64) error         { return errNoEnqueuer }
-func (noEnqueuer) Sync(context.Context, pgx.Tx, string, string) error { return errNoEnqueuer }
+func (noEnqueuer) Webhook(context.Context, pgx.Tx, int64) error             { return errNoEnqueuer }
+func (noEnqueuer) QueueWebhooks(context.Context, *pgx.Batch, []int64) error { return errNoEnqueuer }
+func (noEnqueuer) Alert(context.Context, pgx.Tx, int64) error               { return errNoEnqueuer }
+func (noEnqueuer) Sync(context.Context, pgx.Tx, string, string) error       { return errNoEnqueuer }
 func (noEnqueuer) Bulk(context.Context, pgx.Tx, uuid.UUID, string) error {
 	return errNoEnqueuer
 }

@@ -39,10 +39,10 @@ func (s *Store) receiveTogether(ctx context.Context, list []Delivery) (ids []int
 	atOnce := slices.ContainsFunc(r.first, func(d Delivery) bool { return d.AtOnce })
 	err = errKnownEvents
 	for try := 0; atOnce && try < 2 && errors.Is(err, errKnownEvents); try++ { // again without the repeats
-		err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return r.run(ctx, tx, true) })
+		err = s.inExchange(ctx, func(ctx context.Context, x *exchange) error { return r.run(ctx, x, true) })
 	}
 	if !atOnce || err != nil { // what stands in the way of applying must not stand in the way of keeping
-		err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return r.run(ctx, tx, false) })
+		err = s.inExchange(ctx, func(ctx context.Context, x *exchange) error { return r.run(ctx, x, false) })
 	}
 	if err != nil {
 		for _, name := range r.notes {
@@ -70,9 +70,9 @@ type receiving struct {
 // are known.
 var errKnownEvents = errors.New("store: an event is known already")
 
-// run stores the deliveries, in tx. What is plain of those to be applied at once is: its
-// row says so from the beginning. The others get a job.
-func (r *receiving) run(ctx context.Context, tx pgx.Tx, atOnce bool) error {
+// run stores the deliveries. What is plain of those to be applied at once is: its row says
+// so from the beginning. The others get a job.
+func (r *receiving) run(ctx context.Context, x *exchange, atOnce bool) error {
 	clear(r.did)
 	now := r.s.Now()
 	rows := make([]inboxRow, len(r.first))
@@ -83,7 +83,7 @@ func (r *receiving) run(ctx context.Context, tx pgx.Tx, atOnce bool) error {
 	var j judged
 	if atOnce {
 		var err error
-		if j, err = r.judge(ctx, tx, rows, now); err != nil {
+		if j, err = r.judge(ctx, x, rows, now); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,15 @@ func (r *receiving) run(ctx context.Context, tx pgx.Tx, atOnce bool) error {
 	for _, name := range r.notes {
 		queueNote(&b, name, now)
 	}
-	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+	all := len(j.events) == len(rows) // nothing is left to do after it
+	var err error
+	if all {
+		queueAllStored(&b, j.events)
+		err = x.commit(ctx, &b, TopicWebhooks, TopicPayments)
+	} else {
+		err = x.send(ctx, &b)
+	}
+	if err != nil && !(all && sqlState(err) == codeDivision) {
 		return wrap(err, "store events")
 	}
 	var work []int64
@@ -115,27 +123,34 @@ func (r *receiving) run(ctx context.Context, tx pgx.Tx, atOnce bool) error {
 	if repeated {
 		return errKnownEvents
 	}
-	if len(made) == 0 {
-		return nil
+	if all {
+		return wrap(err, "store events")
 	}
-	if len(work) > 0 {
-		if err := r.s.enqueuer().Webhooks(ctx, tx, work); err != nil {
-			return err
-		}
+	var rest pgx.Batch
+	if err := r.s.enqueuer().QueueWebhooks(ctx, &rest, work); err != nil {
+		return err
 	}
+	topics := []string{TopicWebhooks}
 	if len(j.events) > 0 {
-		if err := Notify(ctx, tx, TopicPayments); err != nil {
-			return err
-		}
+		topics = append(topics, TopicPayments)
 	}
-	return Notify(ctx, tx, TopicWebhooks)
+	return wrap(x.commit(ctx, &rest, topics...), "store events")
+}
+
+// queueAllStored fails in the server unless all events were stored.
+func queueAllStored(b *pgx.Batch, events []told) {
+	ids := make([]int64, len(events))
+	for i, e := range events {
+		ids[i] = e.id
+	}
+	b.Queue(`SELECT 1 / (count(*) = $2)::int FROM webhook_events WHERE id = ANY($1)`, ids, len(ids))
 }
 
 // judge locks the payments that the events name and judges those that are plain, as
 // applyTogether does; their rows get an id and are marked as applied. Here a payment
 // is locked before the inbox row is made. Only a fetched hint waits for a payment with a
 // new event key of its own in hand, and the deliveries of such a provider are not AtOnce.
-func (r *receiving) judge(ctx context.Context, tx pgx.Tx, rows []inboxRow, now time.Time) (judged, error) {
+func (r *receiving) judge(ctx context.Context, x *exchange, rows []inboxRow, now time.Time) (judged, error) {
 	var events []told
 	var payments []uuid.UUID
 	for i, d := range r.first {
@@ -159,7 +174,7 @@ func (r *receiving) judge(ctx context.Context, tx pgx.Tx, rows []inboxRow, now t
 		return err
 	})
 	st := queueStories(&b, payments)
-	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+	if err := x.send(ctx, &b); err != nil {
 		return judged{}, wrap(err, "lock payments of events")
 	}
 	j := r.s.judgePlain(st, events)

@@ -36,8 +36,8 @@ type Enqueuer interface {
 	OperationLookup(ctx context.Context, tx pgx.Tx, operationID uuid.UUID, provider string, at time.Time) error
 	// Webhook enqueues the application of an inbox row.
 	Webhook(ctx context.Context, tx pgx.Tx, eventID int64) error
-	// Webhooks enqueues the application of inbox rows that were made in tx.
-	Webhooks(ctx context.Context, tx pgx.Tx, eventIDs []int64) error
+	// QueueWebhooks enqueues, when b runs, the application of new inbox rows.
+	QueueWebhooks(ctx context.Context, b *pgx.Batch, eventIDs []int64) error
 	// Alert enqueues the delivery of a stored alert.
 	Alert(ctx context.Context, tx pgx.Tx, alertID int64) error
 	// Sync enqueues a reconciliation run of a provider.

@@ -15,10 +15,12 @@ const (
 	togetherMost = 128
 	// togetherLanes is how many such transactions of one kind a process has under way.
 	togetherLanes = 4
-	// togetherTurn is how long a batch is left alone before another one is begun beside it,
-	// whatever it waits for: a slow disk, or something that hangs. On a fast one batches
-	// follow each other and are large.
+	// togetherTurn is the least that a batch is left alone before another one is begun beside
+	// it, whatever it waits for: a slow disk, or something that hangs. Otherwise that is half
+	// of what batches took lately.
 	togetherTurn = 4 * time.Millisecond
+	// togetherSlow is the most.
+	togetherSlow = 100 * time.Millisecond
 	// togetherLinger is how long a call waits for company that is expected.
 	togetherLinger = 4 * time.Millisecond
 )
@@ -37,10 +39,11 @@ type together[In, Out any] struct {
 
 	mu      sync.Mutex
 	waiting []*sharedCall[In, Out]
-	lanes   int         // batches under way
-	began   time.Time   // the latest of them
-	size    int         // how many calls it had
-	timer   *time.Timer // calls next when a batch has waited long enough
+	lanes   int           // batches under way
+	began   time.Time     // the latest of them
+	size    int           // how many calls it had
+	usual   time.Duration // what batches take, the latest counting most
+	timer   *time.Timer   // calls next when a batch has waited long enough
 }
 
 type sharedCall[In, Out any] struct {
@@ -113,7 +116,7 @@ func (g *together[In, Out]) next() {
 // for company.
 func (g *together[In, Out]) patience(n int) (wait time.Duration) {
 	if g.lanes > 0 {
-		wait = togetherTurn - time.Since(g.began)
+		wait = min(max(g.usual/2, togetherTurn), togetherSlow) - time.Since(g.began)
 	}
 	if n < g.size {
 		wait = max(wait, togetherLinger-time.Since(g.waiting[0].came))
@@ -129,7 +132,9 @@ func (g *together[In, Out]) work(calls []*sharedCall[In, Out]) {
 	}
 	// No caller's patience ends the work of the others.
 	ctx, cancel := context.WithTimeout(context.Background(), detachedLimit)
+	began := time.Now()
 	out, did, err := g.run(ctx, in)
+	took := time.Since(began)
 	cancel()
 	for i, c := range calls {
 		if err == nil && did[i] {
@@ -139,7 +144,7 @@ func (g *together[In, Out]) work(calls []*sharedCall[In, Out]) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lanes--
+	g.lanes, g.usual = g.lanes-1, g.usual+(took-g.usual)/8
 	g.next()
 }
 

@@ -201,6 +201,41 @@ func TestAppliedTogetherLeavesTheSameRowsAsAlone(t *testing.T) {
 }
 
 // One that cannot go with the others neither takes them down nor is lost.
+// What a job read is used only while the row is still that version: another status, or a
+// review, must not be judged by what was.
+func TestTogetherReadsAgainWhatChangedSince(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	failed, reviewed := w.create(), w.create()
+	seen := map[uuid.UUID]store.Seen{}
+	for _, p := range []store.Payment{failed, reviewed} {
+		c, err := w.Chargeable(ctx, p.ID)
+		require.NoError(t, err)
+		seen[p.ID] = c.Seen()
+	}
+	require.NoError(t, w.tx(func(tx pgx.Tx) error {
+		_, err := w.RejectBeforeSend(ctx, tx, failed.ID, "amount", "too small")
+		return err
+	}))
+	b := begin(failed.ID)
+	b.Seen = seen[failed.ID]
+	_, _, err := w.BeginAttempt(ctx, b)
+	require.ErrorIs(t, err, store.ErrSettled)
+
+	b = begin(reviewed.ID)
+	b.Seen = seen[reviewed.ID]
+	a, _, err := w.BeginAttempt(ctx, b)
+	require.NoError(t, err)
+	w.db.Exec(t, `UPDATE payments SET needs_review = '{aged}' WHERE id = $1`, reviewed.ID)
+	o := object(reviewed, "pay_1", provider.Succeeded)
+	f := store.FinishParams{AttemptID: a.ID, Charged: answered(provider.Succeeded, &o), Seen: b.Seen}
+	require.False(t, w.FinishTogether(ctx, reviewed.ID, f, callOf(reviewed, f.Charged)), "a review is cleared, which is not plain")
+	w.finishAlone(reviewed, f)
+	after := w.get(reviewed.ID)
+	require.Equal(t, store.Succeeded, after.Status)
+	require.Empty(t, after.NeedsReview)
+}
+
 func TestTogetherWithOneThatIsNotPlain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -276,7 +311,15 @@ func TestAttemptsTogether(t *testing.T) {
 	marks, refused := map[uuid.UUID][]store.Attempt{}, map[uuid.UUID][]error{}
 	w.parallel(2*n, func(i int) error {
 		p := list[i%n]
-		a, _, err := w.BeginAttempt(ctx, begin(p.ID))
+		b := begin(p.ID)
+		if i%2 == 0 {
+			c, err := w.Chargeable(ctx, p.ID)
+			if err != nil {
+				return err
+			}
+			b.Seen = c.Seen()
+		}
+		a, _, err := w.BeginAttempt(ctx, b)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {

@@ -328,11 +328,9 @@ func (r *recorder) Webhook(_ context.Context, _ pgx.Tx, id int64) error {
 	return r.add("webhook", strconv.FormatInt(id, 10))
 }
 
-func (r *recorder) Webhooks(ctx context.Context, tx pgx.Tx, ids []int64) error {
+func (r *recorder) QueueWebhooks(_ context.Context, _ *pgx.Batch, ids []int64) error {
 	for _, id := range ids {
-		if err := r.Webhook(ctx, tx, id); err != nil {
-			return err
-		}
+		_ = r.add("webhook", strconv.FormatInt(id, 10)) // it never fails
 	}
 	return nil
 }

@@ -84,12 +84,11 @@ func (*Jobs) Webhook(ctx context.Context, tx pgx.Tx, eventID int64) error {
 	return put(ctx, tx, "webhook", fmt.Sprint(eventID), time.Time{})
 }
 
-// Webhooks implements store.Enqueuer.
-func (j *Jobs) Webhooks(ctx context.Context, tx pgx.Tx, eventIDs []int64) error {
+// QueueWebhooks implements store.Enqueuer.
+func (*Jobs) QueueWebhooks(_ context.Context, b *pgx.Batch, eventIDs []int64) error {
 	for _, id := range eventIDs {
-		if err := j.Webhook(ctx, tx, id); err != nil {
-			return err
-		}
+		b.Queue(`INSERT INTO test_jobs AS j (kind, subject) VALUES ('webhook', $1::bigint::text)
+			ON CONFLICT (kind, subject) DO UPDATE SET asked = j.asked + 1, at = excluded.at`, id)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"text/tabwriter"
@@ -228,7 +228,12 @@ func spread(clients, n int, fn func(client int) error) error {
 
 // ourCharges asks the API for payments and waits until all of them have succeeded.
 func ourCharges(f Charger, clients int) chargeArm {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: 30 * time.Second}
+	var posters []*poster
+	hangUp := func() {
+		for _, p := range posters {
+			p.close()
+		}
+	}
 	seq := &atomic.Int64{}
 	// Not in decimal: as many digits in a row could be a card's number, which the log masks.
 	prefix := "bench-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-"
@@ -239,10 +244,19 @@ func ourCharges(f Charger, clients int) chargeArm {
 			return err
 		}
 		time.Sleep(2 * time.Millisecond) // version 7 counts milliseconds
-		post := func(int) error {
+		for len(posters) < clients {
+			p, err := newPoster(ctx, f.URL+"/api/v1/payments")
+			if err != nil {
+				return err
+			}
+			posters = append(posters, p)
+		}
+		post := func(client int) error {
 			began := time.Now()
 			n := seq.Add(1)
-			if err := f.payAt(ctx, client, f.paid()[int(n)%len(f.paid())], fmt.Sprintf("%s%d", prefix, n)); err != nil {
+			key := prefix + strconv.FormatInt(n, 10)
+			body := newPayment(f.paid()[int(n)%len(f.paid())], key)
+			if err := posters[client].post(body, "Authorization", "Bearer "+f.APIKey, "Idempotency-Key", key); err != nil {
 				return err
 			}
 			took := time.Since(began)
@@ -256,7 +270,7 @@ func ourCharges(f Charger, clients int) chargeArm {
 		}
 		return f.settled(ctx, first, n)
 	}
-	return chargeArm{"ours", run, client.CloseIdleConnections}
+	return chargeArm{"ours", run, hangUp}
 }
 
 // paid are the providers that ours pays at.
@@ -272,9 +286,13 @@ func (f Charger) pay(ctx context.Context, client *http.Client, key string) error
 	return f.payAt(ctx, client, f.Provider, key)
 }
 
+// newPayment is the body of a request for one.
+func newPayment(provider, order string) []byte {
+	return fmt.Appendf(nil, `{"provider":%q,"amount":4900,"currency":"EUR","order_ref":%q}`, provider, order)
+}
+
 func (f Charger) payAt(ctx context.Context, client *http.Client, provider, key string) error {
-	body := fmt.Sprintf(`{"provider":%q,"amount":4900,"currency":"EUR","order_ref":%q}`, provider, key)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL+"/api/v1/payments", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL+"/api/v1/payments", bytes.NewReader(newPayment(provider, key)))
 	if err != nil {
 		return err
 	}

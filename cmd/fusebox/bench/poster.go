@@ -42,12 +42,17 @@ func newPoster(ctx context.Context, address string) (*poster, error) {
 
 func (p *poster) close() { _ = p.conn.Close() }
 
-// post sends a body with one more header; anything but a 2xx is an error.
-func (p *poster) post(header, value string, body []byte) error {
+// post sends a body with further headers, each a name and its value; anything but a 2xx is
+// an error.
+func (p *poster) post(body []byte, headers ...string) error {
 	if err := p.conn.SetDeadline(time.Now().Add(postLimit)); err != nil {
 		return err
 	}
-	p.buf = append(append(append(append(append(p.buf[:0], p.head...), header...), ": "...), value...), "\r\nContent-Length: "...)
+	p.buf = append(p.buf[:0], p.head...)
+	for i := 0; i+1 < len(headers); i += 2 {
+		p.buf = append(append(append(append(p.buf, headers[i]...), ": "...), headers[i+1]...), "\r\n"...)
+	}
+	p.buf = append(p.buf, "Content-Length: "...)
 	p.buf = append(append(strconv.AppendInt(p.buf, int64(len(body)), 10), "\r\n\r\n"...), body...)
 	if _, err := p.conn.Write(p.buf); err != nil {
 		return err
@@ -59,7 +64,7 @@ func (p *poster) post(header, value string, body []byte) error {
 	said, err := io.ReadAll(res.Body)
 	_ = res.Body.Close() // it was read
 	if err == nil && res.StatusCode/100 != 2 {
-		err = fmt.Errorf("an event was answered %s: %s", res.Status, said[:min(len(said), 4096)])
+		err = fmt.Errorf("a request was answered %s: %s", res.Status, said[:min(len(said), 4096)])
 	}
 	if err == nil && res.Close {
 		err = errors.New("the server closed the connection")

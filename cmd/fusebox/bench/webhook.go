@@ -226,7 +226,7 @@ func (f Charger) deliver(ctx context.Context, clients int, events []rawEvent, h 
 	began := time.Now()
 	err = each(clients, events, h, counts, func(client int, e rawEvent) error {
 		header, value := sign(e.raw, time.Now())
-		return posters[client].post(header, value, e.raw)
+		return posters[client].post(e.raw, header, value)
 	})
 	if err != nil {
 		return 0, 0, err
