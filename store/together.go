@@ -22,7 +22,7 @@ const (
 	// togetherSlow is the most.
 	togetherSlow = 100 * time.Millisecond
 	// togetherLinger is how long a call waits for company that is expected.
-	togetherLinger = 4 * time.Millisecond
+	togetherLinger = 2 * time.Millisecond
 )
 
 // together runs calls of one kind that come at the same time in one transaction, so that
@@ -36,6 +36,9 @@ const (
 // same. So one bad call costs the others a second try and never its own fate.
 type together[In, Out any] struct {
 	run func(ctx context.Context, in []In) (out []Out, did []bool, err error)
+	// eager: nobody waits for company while no batch is under way. More and smaller batches
+	// take more of the processor, and who comes first is served sooner.
+	eager bool
 
 	mu      sync.Mutex
 	waiting []*sharedCall[In, Out]
@@ -118,7 +121,7 @@ func (g *together[In, Out]) patience(n int) (wait time.Duration) {
 	if g.lanes > 0 {
 		wait = min(max(g.usual/2, togetherTurn), togetherSlow) - time.Since(g.began)
 	}
-	if n < g.size {
+	if n < g.size && (g.lanes > 0 || !g.eager) {
 		wait = max(wait, togetherLinger-time.Since(g.waiting[0].came))
 	}
 	return wait
