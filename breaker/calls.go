@@ -159,7 +159,8 @@ func (r *Redis) departIn(d time.Duration, e *shared, q *lineUp) {
 		q.mu.Lock()
 		// Whoever came first may have travelled with a caller's trip.
 		wait := linger - time.Since(q.first)
-		early := q.due && len(q.waiting) > 0 && !q.flying && wait > 0
+		early := len(q.waiting) > 0 && !q.flying && wait > 0
+		q.due = early // the one timer goes on, or is over
 		q.mu.Unlock()
 		switch {
 		case early:
@@ -174,7 +175,6 @@ func (r *Redis) departIn(d time.Duration, e *shared, q *lineUp) {
 func (q *lineUp) depart() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.due = false
 	if q.flying || len(q.waiting) == 0 {
 		return false
 	}

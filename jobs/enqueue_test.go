@@ -8,7 +8,10 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
 	"github.com/stretchr/testify/require"
+
+	"fusebox/store"
 )
 
 func TestEnqueueIsUniqueWhileTheWorkLives(t *testing.T) {
@@ -33,6 +36,46 @@ func TestEnqueueIsUniqueWhileTheWorkLives(t *testing.T) {
 	require.Equal(t, "charge_atlas", b.text(`SELECT DISTINCT queue FROM river_job WHERE kind = 'charge'`))
 	require.Equal(t, "status_atlas", b.text(`SELECT DISTINCT queue FROM river_job WHERE kind IN ('reconcile', 'sync')`))
 	require.Equal(t, "default", b.text(`SELECT DISTINCT queue FROM river_job WHERE kind IN ('webhook', 'alert')`))
+}
+
+// Jobs that travel with a batch are the rows that River's own COPY makes, for payments that
+// are there.
+func TestQueuedJobsAreWhatRiverWouldInsert(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, quick("atlas"), quick("birch"))
+	here, there := b.db.SeedPayment(t, nil), b.db.SeedPayment(t, nil)
+	list := []store.ChargeJob{{PaymentID: here.ID, Provider: "atlas"}, {PaymentID: there.ID, Provider: "birch"}}
+	rows := func() string {
+		defer b.exec(`DELETE FROM river_job`)
+		return b.text(`SELECT json_agg(to_jsonb(j) - '{id,created_at,scheduled_at}'::text[] ORDER BY args)::text FROM river_job j
+			WHERE created_at BETWEEN now() - interval '1 minute' AND now() AND scheduled_at = created_at`)
+	}
+	b.inTx(func(ctx context.Context, tx pgx.Tx) error {
+		var params []river.InsertManyParams
+		for _, j := range list {
+			params = append(params, river.InsertManyParams{Args: chargeArgs{PaymentID: j.PaymentID, Provider: j.Provider}})
+		}
+		_, err := b.enqueuer.client.InsertManyFastTx(ctx, tx, params)
+		return err
+	})
+	want := rows()
+	b.inTx(func(ctx context.Context, tx pgx.Tx) error {
+		var batch pgx.Batch
+		nowhere := store.ChargeJob{PaymentID: uuid.Must(uuid.NewV7()), Provider: "atlas"}
+		return errors.Join(b.enqueuer.QueueCharges(ctx, &batch, append(list, nowhere)), tx.SendBatch(ctx, &batch).Close())
+	})
+	require.Equal(t, want, rows())
+
+	b.inTx(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := b.enqueuer.client.InsertManyFastTx(ctx, tx, []river.InsertManyParams{{Args: webhookArgs{EventID: 7}}})
+		return err
+	})
+	want = rows()
+	b.inTx(func(ctx context.Context, tx pgx.Tx) error {
+		var batch pgx.Batch
+		return errors.Join(b.enqueuer.QueueWebhooks(ctx, &batch, []int64{7}), tx.SendBatch(ctx, &batch).Close())
+	})
+	require.Equal(t, want, rows())
 }
 
 // Finished work of the same name never blocks new work, whatever became of it.

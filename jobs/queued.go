@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -88,14 +89,21 @@ func (q *queued) Exec(_ context.Context, sql string, args ...any) (pgconn.Comman
 }
 
 // Query implements pgx.Tx.
-func (q *queued) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return q.pool.Query(ctx, sql, args...)
+func (*queued) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, errQueued }
+
+// QueryRow implements pgx.Tx. River asks once which server this is.
+func (q *queued) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	if strings.Contains(sql, "PGGetProductAndVersion") {
+		return q.pool.QueryRow(ctx, sql, args...)
+	}
+	return noRow{}
 }
 
-// QueryRow implements pgx.Tx.
-func (q *queued) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	return q.pool.QueryRow(ctx, sql, args...)
-}
+// noRow refuses a question.
+type noRow struct{}
+
+// Scan implements pgx.Row.
+func (noRow) Scan(...any) error { return errQueued }
 
 // Begin implements pgx.Tx.
 func (*queued) Begin(context.Context) (pgx.Tx, error) { return nil, errQueued }

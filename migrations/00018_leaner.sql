@@ -1,21 +1,24 @@
--- More of what is written for every payment and that something else can do as well: orders
--- are found by their folded form, in which case matters again among the few it leaves;
--- what is in flight is in an index of its own, small enough to be read whole; times that
--- only grow need no entry for each row; and nobody asks River for jobs of a kind.
+-- More of what is written for every payment and that something else can do as well: what is
+-- in flight has an index of its own, small enough to be read whole; times that only grow
+-- need no entry for each row; and nobody asks River for jobs of a kind.
+--
+-- payments_by_order stays for the programs of before, which find orders by it while they are
+-- replaced one after another. Nothing here stops payments: no lock is held for long.
+-- +goose NO TRANSACTION
 -- +goose Up
-DROP INDEX payments_by_order;
-DROP INDEX attempts_overdue;
-DROP INDEX attempts_marked;
-CREATE INDEX attempts_marked ON attempts USING brin (marked_at) WITH (pages_per_range = 32, autosummarize = on);
-DROP INDEX call_outcomes_at;
-CREATE INDEX call_outcomes_at ON call_outcomes USING brin (at) WITH (pages_per_range = 32, autosummarize = on);
-DROP INDEX IF EXISTS river_job_kind;
+DROP INDEX CONCURRENTLY IF EXISTS attempts_marked_range;
+DROP INDEX CONCURRENTLY IF EXISTS call_outcomes_range;
+CREATE INDEX CONCURRENTLY attempts_marked_range ON attempts USING brin (marked_at) WITH (pages_per_range = 32, autosummarize = on);
+CREATE INDEX CONCURRENTLY call_outcomes_range ON call_outcomes USING brin (at) WITH (pages_per_range = 32, autosummarize = on);
+DROP INDEX CONCURRENTLY IF EXISTS attempts_marked;
+DROP INDEX CONCURRENTLY IF EXISTS attempts_overdue;
+DROP INDEX CONCURRENTLY IF EXISTS call_outcomes_at;
+DROP INDEX CONCURRENTLY IF EXISTS river_job_kind;
 
 -- +goose Down
-CREATE INDEX IF NOT EXISTS river_job_kind ON river_job (kind);
-DROP INDEX call_outcomes_at;
-CREATE INDEX call_outcomes_at ON call_outcomes (at);
-DROP INDEX attempts_marked;
-CREATE INDEX attempts_marked ON attempts (marked_at);
-CREATE INDEX attempts_overdue ON attempts (deadline) WHERE outcome IS NULL;
-CREATE INDEX payments_by_order ON payments (order_ref);
+CREATE INDEX CONCURRENTLY IF NOT EXISTS river_job_kind ON river_job (kind);
+CREATE INDEX CONCURRENTLY IF NOT EXISTS call_outcomes_at ON call_outcomes (at);
+CREATE INDEX CONCURRENTLY IF NOT EXISTS attempts_overdue ON attempts (deadline) WHERE outcome IS NULL;
+CREATE INDEX CONCURRENTLY IF NOT EXISTS attempts_marked ON attempts (marked_at);
+DROP INDEX CONCURRENTLY IF EXISTS call_outcomes_range;
+DROP INDEX CONCURRENTLY IF EXISTS attempts_marked_range;

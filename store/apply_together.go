@@ -61,8 +61,8 @@ func (s *Store) applyTogether(ctx context.Context, list []applying) (out []struc
 		}
 		var b pgx.Batch
 		j.queue(s, &b)
-		exactly(b.Queue(`UPDATE webhook_events SET state = $3, state_reason = '', payment_id = v.payment, applied_at = $4, tries = tries + 1
-			FROM unnest($1::bigint[], $2::uuid[]) AS v (id, payment) WHERE webhook_events.id = v.id`, rows, owners, inboxApplied, s.Now()), len(rows), "webhook_events")
+		queueExactly(&b, len(rows), `UPDATE webhook_events SET state = $3, state_reason = '', payment_id = v.payment, applied_at = $4, tries = tries + 1
+			FROM unnest($1::bigint[], $2::uuid[]) AS v (id, payment) WHERE webhook_events.id = v.id`, rows, owners, inboxApplied, s.Now())
 		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 			return wrap(err, "apply events")
 		}
@@ -169,7 +169,7 @@ type judged struct {
 	seen   []seenAgain
 }
 
-// judge judges those of the events that are plain.
+// judgePlain judges those of the events that are plain.
 func (s *Store) judgePlain(st stories, events []told) (j judged) {
 	for _, e := range events {
 		if !st.plain(e.payment) {
@@ -243,7 +243,7 @@ func (s *Store) queueSeen(b *pgx.Batch, list []seenAgain) {
 		c.add(o.object)
 		totalAt = append(totalAt, o.totalAt)
 	}
-	exactly(b.Queue(`
+	queueExactly(b, len(list), `
 		UPDATE provider_objects o SET reference = v.reference, operation_key = v.key, status = v.word, outcome = v.outcome,
 			amount = v.amount, currency = v.currency, source = v.source, outcome_at = v.outcome_at, status_at = v.word_at,
 			succeeded_at = v.succeeded, failed_at = v.failed, equal_at = v.equal, differs_at = v.differs, made_at = v.made, raw = v.raw, seen_at = $20,
@@ -252,5 +252,5 @@ func (s *Store) queueSeen(b *pgx.Batch, list []seenAgain) {
 			$10::text[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[], $16::timestamptz[],
 			$17::timestamptz[], $18::bytea[], $19::timestamptz[])
 			AS v (provider, id, payment, reference, key, word, outcome, amount, currency, source, outcome_at, word_at, succeeded, failed, equal, differs, made, raw, total_at)
-		WHERE o.provider = v.provider AND o.object_id = v.id`, append(c.args(), totalAt, s.Now())...), len(list), "provider_objects")
+		WHERE o.provider = v.provider AND o.object_id = v.id`, append(c.args(), totalAt, s.Now())...)
 }

@@ -7,29 +7,12 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // begunAttempt is what BeginAttempt returns.
 type begunAttempt struct {
 	attempt Attempt
 	payment Payment
-}
-
-// errRowsMissing ends a batch that did not write what it had read and locked; its calls
-// then go alone and find out why.
-type errRowsMissing struct{ what string }
-
-func (e errRowsMissing) Error() string { return "store: rows are missing from a batch: " + e.what }
-
-// exactly has a queued statement fail unless it writes that many rows.
-func exactly(q *pgx.QueuedQuery, n int, what string) {
-	q.Exec(func(tag pgconn.CommandTag) error {
-		if tag.RowsAffected() != int64(n) {
-			return errRowsMissing{what}
-		}
-		return nil
-	})
 }
 
 // beginTogether marks the first attempts of pending payments that nobody else holds and

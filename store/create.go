@@ -25,6 +25,11 @@ func (s *Store) CreatePayment(ctx context.Context, n NewPayment, by Actor) (Crea
 	if p, did := s.creates.do(ctx, c); did {
 		return Created{Payment: p}, nil
 	}
+	// What was done together may be committed though its answer was lost: with an id of its
+	// own, this payment's job cannot meet that one's.
+	if c.id, err = uuid.NewV7(); err != nil {
+		return Created{}, err
+	}
 	var out Created
 	err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		out, err = s.create(ctx, tx, c)
@@ -67,9 +72,6 @@ func (s *Store) create(ctx context.Context, tx pgx.Tx, c creating) (Created, err
 	var b pgx.Batch
 	now := s.Now()
 	made := queuePayments(&b, []creating{c}, now, false)
-	if err := s.enqueuer().QueueCharges(ctx, &b, chargeJobs([]creating{c})); err != nil {
-		return Created{}, err
-	}
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return Created{}, wrap(err, "create payment")
 	}
@@ -84,6 +86,13 @@ func (s *Store) create(ctx context.Context, tx pgx.Tx, c creating) (Created, err
 	}
 	if err := checkWallet(ctx, tx, p); err != nil {
 		return Created{}, err
+	}
+	var job pgx.Batch
+	if err := s.enqueuer().QueueCharges(ctx, &job, chargeJobs([]creating{c})); err != nil {
+		return Created{}, err
+	}
+	if err := tx.SendBatch(ctx, &job).Close(); err != nil {
+		return Created{}, wrap(err, "enqueue charge")
 	}
 	return Created{Payment: p}, Notify(ctx, tx, TopicPayments)
 }
@@ -175,7 +184,7 @@ func queuePayments(b *pgx.Batch, list []creating, now time.Time, plain bool) (ma
 			SELECT c.id, c.client, c.key, c.hash, c.order_ref, c.provider, c.amount, c.currency,
 				c.description, c.name, c.email, c.metadata, c.wallet, 'pending', $17, $18, $17, $17, c.capture
 			FROM c
-			WHERE NOT $19 OR c.at = ANY ((SELECT current_setting('fusebox.free', true)::int[])::int[]) AND
+			WHERE NOT $19 OR c.at = ANY ((SELECT nullif(current_setting('fusebox.free', true), '')::int[])::int[]) AND
 				(c.concurrent OR (SELECT o.id FROM payments o WHERE `+sameOrder("c.order_ref")+` AND `+movingPayment+` LIMIT 1) IS NULL)
 				AND (c.wallet IS NULL OR (SELECT w.currency FROM wallets w WHERE w.id = c.wallet) = c.currency)
 			ORDER BY c.client, c.key

@@ -23,6 +23,20 @@ func TestCreateStoresPaymentEventAndJobTogether(t *testing.T) {
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM payment_events WHERE payment_id = $1 AND kind = 'created'`, p.ID))
 }
 
+// The answer to COMMIT was lost: the payment is there, and is what the caller gets.
+func TestCreateFindsWhatItMadeWithoutKnowing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.LoseCreations()
+	c, err := w.CreatePayment(ctx, newPayment(), apiClient)
+	require.NoError(t, err)
+	require.True(t, c.Replayed)
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM payments WHERE id = $1`, c.Payment.ID))
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM payments`))
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM payment_events`))
+	require.Equal(t, 1, w.jobs.Live(t, "charge"))
+}
+
 func TestTwentyIdenticalCreatesAreOnePaymentAndOneJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,9 +17,9 @@ import (
 // Since nothing of the last batch has been looked at when the commit is done, whatever
 // must stop it has to fail in the server: see queueExactly.
 type exchange struct {
-	conn   *pgxpool.Conn
-	begun  bool // BEGIN was sent
-	ended  bool // COMMIT was done
+	pool   *pgxpool.Pool
+	conn   *pgxpool.Conn // nil until BEGIN is sent
+	ended  bool          // COMMIT was done
 	topics map[string]struct{}
 }
 
@@ -27,11 +27,7 @@ type exchange struct {
 // after an error, and after contention fn runs again.
 func (s *Store) inExchange(ctx context.Context, fn func(ctx context.Context, x *exchange) error) error {
 	return s.again(ctx, func() error {
-		conn, err := s.pool.Acquire(ctx)
-		if err != nil {
-			return fmt.Errorf("store: begin: %w", err)
-		}
-		x := &exchange{conn: conn, topics: map[string]struct{}{}}
+		x := &exchange{pool: s.pool, topics: map[string]struct{}{}}
 		defer x.end(ctx)
 		if err := fn(ctx, x); err != nil {
 			return err
@@ -45,8 +41,12 @@ func (s *Store) inExchange(ctx context.Context, fn func(ctx context.Context, x *
 
 // send is one round trip.
 func (x *exchange) send(ctx context.Context, b *pgx.Batch) error {
-	if !x.begun {
-		x.begun = true
+	if x.conn == nil {
+		conn, err := x.pool.Acquire(ctx)
+		if err != nil {
+			return fmt.Errorf("store: begin: %w", err)
+		}
+		x.conn = conn
 		b.QueuedQueries = append([]*pgx.QueuedQuery{{SQL: `BEGIN`}}, b.QueuedQueries...)
 	}
 	return x.conn.SendBatch(ctx, b).Close()
@@ -74,14 +74,17 @@ func (x *exchange) commit(ctx context.Context, b *pgx.Batch, topics ...string) e
 	return nil
 }
 
-// Query reads within the exchange, between its batches.
+// Query reads within the exchange, between its batches; not before the first.
 func (x *exchange) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	return x.conn.Query(ctx, sql, args...)
 }
 
 // end gives the connection back, without a transaction in it.
 func (x *exchange) end(ctx context.Context) {
-	if x.begun && !x.ended && !x.conn.Conn().IsClosed() {
+	if x.conn == nil {
+		return
+	}
+	if !x.ended && !x.conn.Conn().IsClosed() {
 		ctx, cancel := Detached(ctx)
 		defer cancel()
 		_, _ = x.conn.Exec(ctx, `ROLLBACK`) // failing, the pool throws the connection away
@@ -90,7 +93,14 @@ func (x *exchange) end(ctx context.Context) {
 }
 
 // queueExactly queues a statement that writes rows and fails, in the server, unless it
-// writes n of them. sql has no RETURNING of its own.
+// writes n of them: the batch did not write what it had read and locked, and its calls then
+// go alone and find out why. sql has no RETURNING of its own.
 func queueExactly(b *pgx.Batch, n int, sql string, args ...any) {
-	b.Queue(fmt.Sprintf(`WITH written AS (%s RETURNING 1) SELECT 1 / (count(*) = $%d)::int FROM written`, sql, len(args)+1), append(args, n)...)
+	b.Queue(`WITH written AS (`+sql+` RETURNING 1) SELECT `+orFail("count(*)", len(args)+1)+` FROM written`, append(args, n)...)
+}
+
+// orFail is an expression that fails with codeText, and says why in the server's log, unless
+// count is the value of a parameter.
+func orFail(count string, param int) string {
+	return fmt.Sprintf(`(CASE %[1]s WHEN $%[2]d THEN '0' ELSE 'fusebox: ' || %[1]s || ' rows, not ' || $%[2]d || '; done again, one by one' END)::int`, count, param)
 }

@@ -103,7 +103,7 @@ func (r *receiving) run(ctx context.Context, x *exchange, atOnce bool) error {
 	} else {
 		err = x.send(ctx, &b)
 	}
-	if err != nil && !(all && sqlState(err) == codeDivision) {
+	if err != nil && !(all && sqlState(err) == codeText) {
 		return wrap(err, "store events")
 	}
 	var work []int64
@@ -143,7 +143,7 @@ func queueAllStored(b *pgx.Batch, events []told) {
 	for i, e := range events {
 		ids[i] = e.id
 	}
-	b.Queue(`SELECT 1 / (count(*) = $2)::int FROM webhook_events WHERE id = ANY($1)`, ids, len(ids))
+	b.Queue(`SELECT `+orFail("count(*)", 2)+` FROM webhook_events WHERE id = ANY($1)`, ids, len(ids))
 }
 
 // judge locks the payments that the events name and judges those that are plain, as

@@ -29,7 +29,7 @@ const (
 // one commit serves all of them; no call returns before the commit that holds its work.
 // A call that comes alone goes alone, at once. Under load the next batch is what came
 // while the one before was at work; and since callers who were answered together come
-// again together, it waits a moment for as many as there were.
+// again together, it waits a moment for as many as there were just before.
 //
 // Only the plain case is done together. run leaves out whatever is not plain, and after
 // an error everything is: the caller then takes its own transaction, whose rules are the
@@ -121,7 +121,7 @@ func (g *together[In, Out]) patience(n int) (wait time.Duration) {
 	if g.lanes > 0 {
 		wait = min(max(g.usual/2, togetherTurn), togetherSlow) - time.Since(g.began)
 	}
-	if n < g.size && (g.lanes > 0 || !g.eager) {
+	if n < g.size && time.Since(g.began) < togetherSlow && (g.lanes > 0 || !g.eager) {
 		wait = max(wait, togetherLinger-time.Since(g.waiting[0].came))
 	}
 	return wait

@@ -102,6 +102,10 @@ func TestTogetherWaitsForCompanyItExpects(t *testing.T) {
 			time.Sleep(togetherTurn / 4)
 			return in, make([]bool, len(in)), nil
 		}}
+		pause := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
 		call := func(n ...int) {
 			for _, n := range n {
 				go g.do(t.Context(), n)
@@ -111,21 +115,20 @@ func TestTogetherWaitsForCompanyItExpects(t *testing.T) {
 		call(1)
 		require.Len(t, batches, 1, "alone, at once")
 		call(2, 3, 4)
-		time.Sleep(togetherTurn)
+		pause(togetherTurn)
 		require.Equal(t, [][]int{{1}, {2, 3, 4}}, batches, "what came while it was at work")
 		call(5, 6)
 		require.Len(t, batches, 2, "three are expected")
 		call(7)
 		require.Equal(t, []int{5, 6, 7}, batches[2], "and begin as soon as they are there")
-		time.Sleep(togetherTurn)
+		pause(togetherTurn)
 		call(8)
 		require.Len(t, batches, 3)
-		time.Sleep(togetherLinger)
-		synctest.Wait()
+		pause(togetherLinger)
 		require.Equal(t, []int{8}, batches[3], "nobody came")
-		time.Sleep(togetherTurn)
+		pause(togetherTurn)
 		call(9)
 		require.Equal(t, []int{9}, batches[4], "nobody is expected any more")
-		time.Sleep(togetherTurn)
+		pause(togetherTurn)
 	})
 }

@@ -17,7 +17,7 @@ const (
 	codeDeadlock      = "40P01"
 	codeLockTimeout   = "55P03"
 	codeReadOnly      = "25006" // also of a server that takes no writes
-	codeDivision      = "22012" // how queueExactly and its like fail
+	codeText          = "22P02" // how orFail fails: its text is no number
 )
 
 const (
