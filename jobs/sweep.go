@@ -96,7 +96,7 @@ func (w *sweepWorker) undelivered(ctx context.Context) error {
 func (w *sweepWorker) prune(ctx context.Context) error {
 	const q = `
 		DELETE FROM call_outcomes WHERE id IN (
-			SELECT id FROM (SELECT id, at FROM call_outcomes ORDER BY id LIMIT $2) oldest WHERE at < $1)`
+			SELECT id FROM call_outcomes WHERE at < $1 ORDER BY at LIMIT $2)`
 	before := w.r.cfg.Now().Add(-w.r.cfg.CallsKept)
 	for {
 		tag, err := w.r.cfg.Store.Pool().Exec(ctx, q, before, pruneBatch)
