@@ -59,12 +59,20 @@ func (e *Enqueuer) QueueCharges(ctx context.Context, b *pgx.Batch, list []store.
 	for i, j := range list {
 		params[i].Args = chargeArgs{PaymentID: j.PaymentID, Provider: j.Provider}
 	}
+	return e.queue(ctx, b, params, `EXISTS (SELECT FROM payments p WHERE p.id = (v.args ->> 'payment_id')::uuid)`)
+}
+
+// queue inserts new jobs of one kind when b runs, those of them for which where holds of
+// v.args.
+func (e *Enqueuer) queue(ctx context.Context, b *pgx.Batch, params []river.InsertManyParams, where string) error {
+	if len(params) == 0 {
+		return nil
+	}
 	q := queued{pool: e.pool}
 	if _, err := e.client.InsertManyFastTx(ctx, &q, params); err != nil {
-		return fmt.Errorf("jobs: insert charges: %w", err)
+		return fmt.Errorf("jobs: insert %s: %w", params[0].Args.Kind(), err)
 	}
-	// As in the args that were just made of them.
-	return q.queue(b, `EXISTS (SELECT FROM payments p WHERE p.id = (v.args ->> 'payment_id')::uuid)`)
+	return q.queue(b, where)
 }
 
 // Recharge implements store.Enqueuer.
@@ -99,18 +107,11 @@ func (e *Enqueuer) Webhook(ctx context.Context, tx pgx.Tx, eventID int64) error 
 
 // QueueWebhooks implements store.Enqueuer. The rows are new, so no job can be there.
 func (e *Enqueuer) QueueWebhooks(ctx context.Context, b *pgx.Batch, eventIDs []int64) error {
-	if len(eventIDs) == 0 {
-		return nil
-	}
 	params := make([]river.InsertManyParams, len(eventIDs))
 	for i, id := range eventIDs {
 		params[i].Args = webhookArgs{EventID: id}
 	}
-	q := queued{pool: e.pool}
-	if _, err := e.client.InsertManyFastTx(ctx, &q, params); err != nil {
-		return fmt.Errorf("jobs: insert webhooks: %w", err)
-	}
-	return q.queue(b, `true`)
+	return e.queue(ctx, b, params, `true`)
 }
 
 // Alert implements store.Enqueuer.

@@ -21,9 +21,7 @@ func (s *Store) beginTogether(ctx context.Context, list []BeginParams) (out []be
 	out, did = make([]begunAttempt, len(list)), make([]bool, len(list))
 	seen := make([]Seen, len(list))
 	for i, p := range list {
-		if seen[i] = p.Seen; p.Seen.row == 0 {
-			seen[i].Payment.ID = p.PaymentID
-		}
+		seen[i] = p.Seen.of(p.PaymentID)
 	}
 	err = s.inExchange(ctx, func(ctx context.Context, x *exchange) error {
 		clear(did)
@@ -105,7 +103,8 @@ func queueLocks(b *pgx.Batch, ids []uuid.UUID) map[uuid.UUID]Payment {
 	return locked
 }
 
-// queueSeenLocks is queueLocks for payments that were read before; the map of the versions of their rows is filled when the batch has run.
+// queueSeenLocks is queueLocks for payments that were read before; the map of the versions
+// of their rows is filled when the batch has run.
 func queueSeenLocks(b *pgx.Batch, seen []Seen) (ids []uuid.UUID, locked map[uuid.UUID]uint32) {
 	ids, locked = make([]uuid.UUID, len(seen)), make(map[uuid.UUID]uint32, len(seen))
 	for i, s := range seen {

@@ -27,6 +27,14 @@ type Seen struct {
 	row     uint32 // xmin: the transaction that wrote this version of the row; 0: not known
 }
 
+// of is s if it is of that payment, else what is known of one that nobody has read.
+func (s Seen) of(id uuid.UUID) Seen {
+	if s.Payment.ID != id {
+		return Seen{Payment: Payment{ID: id}}
+	}
+	return s
+}
+
 // Seen returns the payment as it was read.
 func (c Chargeable) Seen() Seen { return Seen{c.Payment, c.row} }
 

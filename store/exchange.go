@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -55,18 +54,14 @@ func (x *exchange) send(ctx context.Context, b *pgx.Batch) error {
 // commit sends the last statements and commits. An error after COMMIT was sent leaves open
 // whether it was done, as with any commit.
 func (x *exchange) commit(ctx context.Context, b *pgx.Batch, topics ...string) error {
-	committed := false
 	b.Queue(`COMMIT`).Exec(func(tag pgconn.CommandTag) error {
-		if committed = tag.String() == "COMMIT"; !committed {
+		if x.ended = tag.String() == "COMMIT"; !x.ended {
 			return pgx.ErrTxCommitRollback
 		}
 		return nil
 	})
 	if err := x.send(ctx, b); err != nil {
 		return err
-	}
-	if x.ended = committed; !committed {
-		return errors.New("store: commit: no answer to it")
 	}
 	for _, t := range topics {
 		x.topics[t] = struct{}{}

@@ -91,10 +91,7 @@ func knownOf(ctx context.Context, x *exchange, list []finishing) (known, error) 
 	seen, attempts, references := make([]Seen, len(list)), make([]uuid.UUID, len(list)), make([]string, len(list))
 	providers, objects := make([]string, len(list)), make([]string, len(list))
 	for i, f := range list {
-		if seen[i] = f.Seen; f.Seen.row == 0 {
-			seen[i].Payment.ID = f.payment
-		}
-		attempts[i], references[i] = f.AttemptID, f.payment.String()
+		seen[i], attempts[i], references[i] = f.Seen.of(f.payment), f.AttemptID, f.payment.String()
 		providers[i], objects[i] = f.call.Provider, ident(f.Charged.Object.ID)
 	}
 	var b pgx.Batch

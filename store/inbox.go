@@ -321,37 +321,15 @@ var secretHeaders = []string{"Authorization", "Proxy-Authorization", "Cookie", "
 
 // storedHeaders is the JSON object of the headers that are kept.
 func storedHeaders(h http.Header) string {
-	out := make([]byte, 0, 512)
+	kept := map[string]any{}
 	for name, values := range h {
-		if slices.Contains(secretHeaders, http.CanonicalHeaderKey(name)) {
-			continue
+		if !slices.Contains(secretHeaders, http.CanonicalHeaderKey(name)) {
+			kept[clean(name)] = cleanValue(values)
 		}
-		out = append(appendJSON(append(out, ','), clean(name)), ':', '[')
-		for i, v := range values {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = appendJSON(out, clean(v))
-		}
-		out = append(out, ']')
 	}
-	if len(out) == 0 {
+	raw, err := json.Marshal(kept)
+	if err != nil { // names and lists of strings always can be
 		return "{}"
 	}
-	out[0] = '{'
-	return string(append(out, '}'))
-}
-
-// appendJSON appends a JSON string.
-func appendJSON(out []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			raw, err := json.Marshal(s)
-			if err != nil { // a string always can be one
-				raw = []byte(`""`)
-			}
-			return append(out, raw...)
-		}
-	}
-	return append(append(append(out, '"'), s...), '"')
+	return string(raw)
 }

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
@@ -17,13 +15,8 @@ const maxIdent = 255
 
 // clean makes text storable.
 func clean(s string) string {
-	if isClean(s) {
-		return s
-	}
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }
-
-func isClean(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
 // ident makes an identifier storable, or empty if it cannot be one.
 func ident(s string) string {
@@ -33,38 +26,13 @@ func ident(s string) string {
 	return s
 }
 
-// cleanMap cleans the strings of a JSON object, in depth. Most are clean and are returned
-// as they are.
+// cleanMap cleans the strings of a JSON object, in depth.
 func cleanMap(m map[string]any) map[string]any {
-	if isCleanValue(m) {
-		return m
-	}
 	out := make(map[string]any, len(m))
 	for k, v := range m {
 		out[clean(k)] = cleanValue(v)
 	}
 	return out
-}
-
-func isCleanValue(v any) bool {
-	switch v := v.(type) {
-	case string:
-		return isClean(v)
-	case map[string]any:
-		if v == nil {
-			return false // it becomes an empty one
-		}
-		for k, x := range v {
-			if !isClean(k) || !isCleanValue(x) {
-				return false
-			}
-		}
-	case []string:
-		return v != nil && !slices.ContainsFunc(v, func(s string) bool { return !isClean(s) })
-	case []any:
-		return v != nil && !slices.ContainsFunc(v, func(x any) bool { return !isCleanValue(x) })
-	}
-	return true
 }
 
 func cleanValue(v any) any {

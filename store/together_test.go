@@ -200,7 +200,6 @@ func TestAppliedTogetherLeavesTheSameRowsAsAlone(t *testing.T) {
 	require.Positive(t, atOnce, "nothing was plain")
 }
 
-// One that cannot go with the others neither takes them down nor is lost.
 // What a job read is used only while the row is still that version: another status, or a
 // review, must not be judged by what was.
 func TestTogetherReadsAgainWhatChangedSince(t *testing.T) {
@@ -236,6 +235,7 @@ func TestTogetherReadsAgainWhatChangedSince(t *testing.T) {
 	require.Empty(t, after.NeedsReview)
 }
 
+// One that cannot go with the others neither takes them down nor is lost.
 func TestTogetherWithOneThatIsNotPlain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

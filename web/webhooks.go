@@ -20,8 +20,9 @@ func (s *Server) registerWebhooks() {
 }
 
 // receiveWebhook verifies a delivery over its exact bytes, stores it, and answers 2xx
-// only after the commit. What is plain is applied with it, else a job does that. 4xx is for signature and size only, and an
-// error of ours is a 5xx, because then the provider delivers again.
+// only after the commit. What is plain is applied with it, else a job does that. 4xx is
+// for signature and size only, and an error of ours is a 5xx, because then the provider
+// delivers again.
 func (s *Server) receiveWebhook(c echo.Context) error {
 	adapter, known := s.cfg.Registry.Get(c.Param("provider"))
 	if !known {
