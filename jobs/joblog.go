@@ -24,6 +24,9 @@ func (m *jobLog) Work(ctx context.Context, job *rivertype.JobRow, do func(contex
 	err := do(ctx)
 	level, result := slog.LevelInfo, "done"
 	var snooze *rivertype.JobSnoozeError
+	if err == nil && !m.log.Enabled(ctx, level) {
+		return nil
+	}
 	attrs := []slog.Attr{
 		slog.String("kind", job.Kind), slog.Int64("job", job.ID), slog.String("queue", job.Queue),
 		slog.Int("attempt", job.Attempt), slog.Duration("took", time.Since(began)),

@@ -212,21 +212,8 @@ func (s *Store) ListPayments(ctx context.Context, f PaymentFilter, k Keyset) (Pa
 	if err != nil {
 		return PaymentPage{}, err
 	}
-	w, back := f.where(), k.Before != uuid.Nil
-	order := "DESC"
-	switch {
-	case back:
-		f.beyond(w, ">", k.Before)
-		order = "ASC" // nearest newer rows first; turned round below
-	case k.After != uuid.Nil:
-		f.beyond(w, "<", k.After)
-	case k.Top != uuid.Nil:
-		f.beyond(w, "<=", k.Top)
-	}
-	// The ids first: that much an index answers alone, and it is chosen for it.
-	sql := fmt.Sprintf("SELECT %s FROM payments WHERE id IN (SELECT id FROM payments %s ORDER BY %s LIMIT %s) ORDER BY %s",
-		paymentColumns, w, f.order(order), w.arg(k.limit()+1), f.order(order))
-	rows, err := s.pool.Query(ctx, sql, w.planned()...)
+	sql, args := f.page(k)
+	rows, err := s.pool.Query(ctx, sql, args...)
 	if err != nil {
 		return PaymentPage{}, fmt.Errorf("list payments: %w", err)
 	}
@@ -235,11 +222,29 @@ func (s *Store) ListPayments(ctx context.Context, f PaymentFilter, k Keyset) (Pa
 		return PaymentPage{}, fmt.Errorf("list payments: %w", err)
 	}
 	list, more := pageOf(all, k.limit())
-	if back {
+	if k.Before != uuid.Nil {
 		slices.Reverse(list)
 		return PaymentPage{Payments: list, Newer: more, Older: true}, nil
 	}
 	return PaymentPage{Payments: list, Older: more, Newer: k.After != uuid.Nil}, nil
+}
+
+// page is the statement of one page, with a row more than the page has.
+func (f PaymentFilter) page(k Keyset) (sql string, args []any) {
+	w, order := f.where(), "DESC"
+	switch {
+	case k.Before != uuid.Nil:
+		f.beyond(w, ">", k.Before)
+		order = "ASC" // nearest newer rows first
+	case k.After != uuid.Nil:
+		f.beyond(w, "<", k.After)
+	case k.Top != uuid.Nil:
+		f.beyond(w, "<=", k.Top)
+	}
+	// The ids first: that much an index answers alone, and it is chosen for it.
+	sql = fmt.Sprintf("SELECT %s FROM payments WHERE id IN (SELECT id FROM payments %s ORDER BY %s LIMIT %s) ORDER BY %s",
+		paymentColumns, w, f.order(order), w.arg(k.limit()+1), f.order(order))
+	return sql, w.planned()
 }
 
 // PaymentCounts holds bounded counts by tab, each at most CountCap+1, which means

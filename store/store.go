@@ -98,6 +98,7 @@ func New(pool *pgxpool.Pool, o Options) *Store {
 	}
 	s := &Store{pool: pool, enq: o.Enqueuer, now: o.Now, log: o.Log, wakeAt: o.WakeAt, bell: &bell{pool: pool, log: o.Log}}
 	s.creates.run, s.begins.run, s.finishes.run, s.reads.run = s.createTogether, s.beginTogether, s.finishTogether, s.readTogether
+	s.begins.patient, s.finishes.patient, s.reads.patient, s.applies.patient = true, true, true, true
 	s.receives.eager = true // a provider waits, and counts how long
 	s.receives.run, s.applies.run, s.keys.run = s.receiveTogether, s.applyTogether, s.keysTogether
 	return s

@@ -16,8 +16,8 @@ const (
 	// togetherLanes is how many such transactions of one kind a process has under way.
 	togetherLanes = 4
 	// togetherTurn is the least that a batch is left alone before another one is begun beside
-	// it, whatever it waits for: a slow disk, or something that hangs. Otherwise that is half
-	// of what batches took lately.
+	// it, whatever it waits for: a slow disk, or something that hangs. Otherwise that is what
+	// batches took lately, or half of it where somebody waits for the answer.
 	togetherTurn = 4 * time.Millisecond
 	// togetherSlow is the most.
 	togetherSlow = 100 * time.Millisecond
@@ -39,6 +39,8 @@ type together[In, Out any] struct {
 	// eager: nobody waits for company while no batch is under way. More and smaller batches
 	// take more of the processor, and who comes first is served sooner.
 	eager bool
+	// patient: nobody waits for the answer, so that fewer and larger batches are better.
+	patient bool
 
 	mu      sync.Mutex
 	waiting []*sharedCall[In, Out]
@@ -119,7 +121,11 @@ func (g *together[In, Out]) next() {
 // for company.
 func (g *together[In, Out]) patience(n int) (wait time.Duration) {
 	if g.lanes > 0 {
-		wait = min(max(g.usual/2, togetherTurn), togetherSlow) - time.Since(g.began)
+		turn := g.usual / 2
+		if g.patient {
+			turn = g.usual
+		}
+		wait = min(max(turn, togetherTurn), togetherSlow) - time.Since(g.began)
 	}
 	if n < g.size && time.Since(g.began) < togetherSlow && (g.lanes > 0 || !g.eager) {
 		wait = max(wait, togetherLinger-time.Since(g.waiting[0].came))
