@@ -17,8 +17,20 @@ CREATE INDEX IF NOT EXISTS payments_at_provider ON payments (provider, id DESC) 
 DROP INDEX IF EXISTS payments_provider_recent;
 CREATE UNIQUE INDEX IF NOT EXISTS payments_object ON payments (provider, provider_payment_id) WHERE provider_payment_id IS NOT NULL;
 ALTER TABLE payments DROP CONSTRAINT IF EXISTS payments_provider_object;
+CREATE INDEX IF NOT EXISTS webhook_events_other_state ON webhook_events (state, id DESC) WHERE state <> 'applied';
+DROP INDEX IF EXISTS webhook_events_by_state;
+CREATE INDEX IF NOT EXISTS webhook_events_other_at_provider ON webhook_events (provider, state, id DESC) WHERE state <> 'applied';
+DROP INDEX IF EXISTS webhook_events_state_of_provider;
+CREATE INDEX IF NOT EXISTS webhook_events_at_provider ON webhook_events (provider, id DESC) INCLUDE (state);
+DROP INDEX IF EXISTS webhook_events_by_provider;
 
 -- +goose Down
+CREATE INDEX IF NOT EXISTS webhook_events_by_provider ON webhook_events (provider, id DESC);
+DROP INDEX IF EXISTS webhook_events_at_provider;
+CREATE INDEX IF NOT EXISTS webhook_events_state_of_provider ON webhook_events (provider, state, id DESC);
+DROP INDEX IF EXISTS webhook_events_other_at_provider;
+CREATE INDEX IF NOT EXISTS webhook_events_by_state ON webhook_events (state, id DESC);
+DROP INDEX IF EXISTS webhook_events_other_state;
 CREATE UNIQUE INDEX IF NOT EXISTS payments_provider_object ON payments (provider, provider_payment_id);
 ALTER TABLE payments ADD CONSTRAINT payments_provider_object UNIQUE USING INDEX payments_provider_object;
 DROP INDEX IF EXISTS payments_object;
