@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/riverqueue/river"
 	"github.com/stretchr/testify/require"
 
 	"fusebox/store"
@@ -18,8 +19,15 @@ func TestAPausedQueueStandsStillEverywhere(t *testing.T) {
 	b := newBench(t, quick("atlas"), quick("borealis"))
 	by, ctx := store.Actor{Kind: "user", ID: uuid.NewString()}, context.Background()
 	until := time.Now().Add(time.Hour)
-	b.start("first", nil)
+	paused, cancel := b.start("first", nil).client.Subscribe(river.EventKindQueuePaused)
+	defer cancel()
 	require.NoError(t, b.store.PauseQueue(ctx, store.QueueChange{Queue: "charge_atlas", Until: &until, Reason: "deploy", ActionID: uuid.New(), By: by}))
+	select { // who starts just then may miss the news, and asks once a minute
+	case e := <-paused:
+		require.Equal(t, "charge_atlas", e.Queue.Name)
+	case <-time.After(2 * time.Minute):
+		require.Fail(t, "the first process was not told")
+	}
 	b.exec(`DELETE FROM river_queue WHERE name = 'charge_atlas'`) // as River does when nobody worked it for a day
 	require.NoError(t, b.store.SweepPauses(ctx))
 	b.start("second", nil)
