@@ -1,8 +1,9 @@
 -- Nearly every payment ends as succeeded, and each index that it is in is written when it is
 -- made and again when it is settled. A list of one status, or of one at a provider, is worth an
 -- index for the few of the others; what has succeeded is found walking down the newest, most of
--- which have, of a provider without leaving its index. Nothing has a provider's id before it is settled, and nobody finds orders by their
--- exact case any more.
+-- which have, of a provider without leaving its index. So it is with webhooks, nearly all of
+-- which are applied. Nothing has a provider's id before it is settled, and nobody finds orders
+-- by their exact case any more.
 --
 -- Each statement is a transaction of its own, so that no lock is held for longer than it takes;
 -- each new index is there before the one it takes the place of goes. Not CONCURRENTLY, see 00018.
