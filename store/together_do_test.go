@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,6 +91,40 @@ func TestTogetherGoesOnBesideABatchThatHangs(t *testing.T) {
 		close(release)
 		require.Equal(t, 1, <-done)
 	})
+}
+
+// Beside a batch the next begins after half of what batches take, and where nobody waits
+// for the answer after all of it.
+func TestTogetherTakesLongerTurnsWhereNobodyWaits(t *testing.T) {
+	t.Parallel()
+	for _, patient := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const usual = 5 * togetherTurn
+			var begun atomic.Int64
+			g := together[int, int]{patient: patient, usual: usual, run: func(_ context.Context, in []int) ([]int, []bool, error) {
+				begun.Add(1)
+				time.Sleep(2 * usual)
+				return in, make([]bool, len(in)), nil
+			}}
+			pass := func(d time.Duration) {
+				time.Sleep(d)
+				synctest.Wait()
+			}
+			for n := range 2 {
+				go g.do(t.Context(), n)
+				synctest.Wait()
+			}
+			turn := time.Duration(usual / 2)
+			if patient {
+				turn = usual
+			}
+			pass(turn - time.Millisecond)
+			require.EqualValues(t, 1, begun.Load())
+			pass(2 * time.Millisecond)
+			require.EqualValues(t, 2, begun.Load())
+			pass(4 * usual)
+		})
+	}
 }
 
 // A call alone never waits. After a batch the next one waits for as many, but not for long.
